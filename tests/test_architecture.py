@@ -23,9 +23,12 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "flag_parser",
         "validation",
         "logs",
+        "setting_types",
         "settings",
         "peers",
         "relay",
+        "tokens",
+        "hooks",
     },
     {"engines.__init__", "engines.files", "engines.isolation", "engines.sqlite", "engines.chdb"},
     {"search", "embedding", "access", "sessions", "sync", "clients", "search_index"},
@@ -39,7 +42,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
     },
     FAMILIES,
     {"families.recall", "importers", "maintenance"},  # they span the families
-    {"families.registry"},
+    {"families.registry", "conversations"},
     {"app"},
     {"server"},
     {"cli", "start", "__main__"},
@@ -48,7 +51,7 @@ APART = FAMILIES | {"families.recall", "importers", "maintenance"}  # none of th
 IN_FAMILIES = {  # the modules of each, which may import those before them
     "vault": "model storage schema operations resources editing references maintenance family tools",
     "notes": "model addresses storage schema markdown result_limits transactions replica_records replica_merge replica "
-    "note_search change_events reader writer transfer operations resources editing references prompts "
+    "note_search change_events reader writer transfer series operations resources editing references prompts "
     "maintenance family tools",
     "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry "
     "store_access category_indexes listings operations editing references maintenance family tools",

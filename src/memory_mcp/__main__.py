@@ -7,12 +7,15 @@ import os
 import sys
 
 HELP_FLAGS = ("--help", "-h")
+EXPLAIN_FLAG = "--explain"  # of hook
 CLI_FLAGS = [*([flag] for flag in HELP_FLAGS), ["--version"], ["--install-completion"], ["--show-completion"]]
 COMPLETION_VARIABLE = "_MEMORY_MCP_COMPLETE"  # set by a shell that wants completions
 
 
 def main(argv: list[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["hook"] and not any(flag in arguments for flag in (*HELP_FLAGS, EXPLAIN_FLAG)):
+        run_hook(arguments[1:])
     serving = _arguments_of_serve(arguments)
     if serving is not None and COMPLETION_VARIABLE not in os.environ:
         if not any(flag in serving for flag in HELP_FLAGS):
@@ -21,6 +24,22 @@ def main(argv: list[str] | None = None) -> None:
     from memory_mcp.cli import command_line
 
     command_line(arguments)
+
+
+def run_hook(arguments: list[str]) -> None:
+    """Answer an event of a client, and end the process with 0 whatever happens."""
+    from memory_mcp.hooks import client
+
+    try:
+        client.run(arguments, _answer_in_process)
+    finally:
+        os._exit(0)
+
+
+def _answer_in_process(data_dir: str, call: dict[str, object]) -> dict[str, object]:
+    from memory_mcp import start
+
+    return start.answer_hook(data_dir, call)
 
 
 def _arguments_of_serve(arguments: list[str]) -> list[str] | None:

@@ -13,11 +13,12 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from memory_mcp.caller import parse_scopes
 from memory_mcp.errors import Invalid
 from memory_mcp.flag_parser import FlagParser
+from memory_mcp.setting_types import EmbedderKind, Folder, Names
 from memory_mcp.time_spans import zone_name
 from memory_mcp.validation import sentence
 
@@ -33,24 +34,8 @@ SECRETS = {"openai_api_key"}
 CONFIG_FILE = "config.toml"
 
 
-def _names(value: object) -> object:
-    """'vault, notes' or ['vault', 'notes'], as flags and TOML files write a list."""
-    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
-
-
-def _path(value: object) -> object:
-    if value == "":
-        raise ValueError("Must not be empty")
-    return value
-
-
 def default_data_dir(program: str) -> Path:
     return platformdirs.user_data_path(program, appauthor=False)
-
-
-EmbedderKind = Literal["auto", "builtin", "ollama", "openai", "none"]
-Folder = Annotated[Path, BeforeValidator(_path)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
 
 class Settings(BaseModel):
@@ -269,6 +254,21 @@ class Settings(BaseModel):
         le=36_500,
         description="How many days a file stays in exports/ of a further user. The local user's files stay.",
     )
+    hooks: bool = Field(
+        True, description="Whether `memory-mcp hook` does anything. `connect CLIENT --auto` makes a client call it."
+    )
+    hooks_without: Names = Field(
+        (), description="Clients and projects for which hooks do nothing, comma-separated, such as codex, my-project."
+    )
+    hook_capture: bool = Field(
+        True, description="Whether hooks keep what the user and the assistant said, as notes of source hook."
+    )
+    hook_days: int = Field(90, ge=1, le=36_500, description="How many days those notes are kept.")
+    hook_start_tokens: int = Field(
+        1500, ge=0, le=10_000, description="How many tokens a conversation gets at its start. 0: none."
+    )
+    hook_prompt_tokens: int = Field(300, ge=0, le=10_000, description="How many tokens a prompt gets. 0: none.")
+    hook_prompt_memories: int = Field(3, ge=1, le=50, description="How many memories a prompt gets at most.")
     sync_seconds: int = Field(
         10,
         ge=1,

@@ -89,6 +89,16 @@ def _serve(
     return 0
 
 
+def answer_hook(data_dir: str, call: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer one event of a client, without a server. Raises AppError, or OSError for a file that cannot be read."""
+    from memory_mcp import app, logs, settings
+
+    chosen = settings.load({"data_dir": data_dir}).settings
+    logs.configure("error")
+    with app.open_app(chosen, serving=False) as opened:
+        return app.answer_hook(opened, call["event"], call["payload"], call["client"])
+
+
 def _is_at_terminal() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 

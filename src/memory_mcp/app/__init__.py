@@ -2,6 +2,7 @@
 
 from memory_mcp.app.access import Access, open_access
 from memory_mcp.app.composition import App, embedding_options, open_app
+from memory_mcp.app.hooks import answer_hook
 from memory_mcp.app.hub import HubApp, open_hub
 from memory_mcp.app.maintenance import Maintenance, backup_of, open_maintenance
 
@@ -10,6 +11,7 @@ __all__ = [
     "App",
     "HubApp",
     "Maintenance",
+    "answer_hook",
     "backup_of",
     "embedding_options",
     "open_access",

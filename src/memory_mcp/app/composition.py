@@ -13,6 +13,8 @@ from memory_mcp.app.access import Access, ServerFiles, create_access, open_serve
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
+from memory_mcp.conversations import Conversations, Families
+from memory_mcp.conversations.schema import FILE as CONVERSATIONS_FILE
 from memory_mcp.embedding import Embedders, Options, model_files
 from memory_mcp.errors import Unavailable
 from memory_mcp.families import registry
@@ -41,6 +43,7 @@ class App:
     families: dict[str, Family[Any]]  # by name: those that are switched on
     opened: dict[str, OpenFamily[Any]]  # by name: all of them
     importers: Importers
+    conversations: Conversations
     access: Access
     sessions: Sessions
     clients: Clients
@@ -178,6 +181,7 @@ def _create_app(
         families=served,
         opened=opened,
         importers=Importers(notes, opened["stores"].operations, opened["graph"].operations, settings.data_dir),
+        conversations=_create_conversations(context),
         access=create_access(settings, files, context.clock, partial(changes.publish_topic, topic="keys")),
         sessions=context.sessions,
         clients=Clients(
@@ -195,6 +199,12 @@ def _create_app(
         sync=sync,
         sync_worker=SyncWorker(sync, partial(_linked_users, settings.data_dir), settings.sync_seconds),
     )
+
+
+def _create_conversations(context: Context) -> Conversations:
+    operations = {name: one.operations for name, one in context.opened.items()}
+    families = Families(operations["notes"], operations["graph"], operations["stores"], operations["recall"])
+    return Conversations(families, context.tenants(CONVERSATIONS_FILE), context.settings, context.clock)
 
 
 def _create_sessions(settings: Settings, files: ServerFiles, servers: Servers) -> Sessions:

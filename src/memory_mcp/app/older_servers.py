@@ -11,6 +11,7 @@ from typing import Any
 
 from memory_mcp import __version__
 from memory_mcp.access import server_db
+from memory_mcp.conversations import schema as conversations
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.errors import Unavailable
 from memory_mcp.families import registry
@@ -68,4 +69,5 @@ def _version(path: Path) -> int:
 
 def database_kinds(families: Iterable[Family[Any]]) -> tuple[DatabaseKind, ...]:
     """Every kind of SQLite file in a data directory: the server's own, a hub's, and those that families declare."""
-    return (server_db.FILE, live_db.FILE, hubs.FILE, *(kind for family in families for kind in family.databases))
+    own = (server_db.FILE, live_db.FILE, hubs.FILE, conversations.FILE)
+    return (*own, *(kind for family in families for kind in family.databases))

@@ -12,6 +12,7 @@ from memory_mcp.cli import (
     connect,
     editing,
     graph,
+    hook,
     imports,
     keys,
     maintenance,
@@ -61,6 +62,7 @@ cli.command("migrate")(maintenance.migrate)
 cli.command("import", epilog=imports.EXAMPLES)(imports.import_memories)
 cli.command("config", context_settings=settings_help.CONTEXT, add_help_option=False)(config.show)
 cli.command("connect", epilog=connect.EPILOG)(connect.connect)
+cli.command("hook")(hook.hook)
 
 
 def command_line(arguments: Sequence[str]) -> None:

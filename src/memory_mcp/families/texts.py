@@ -63,6 +63,7 @@ class Match:
     cosine: float | None
     lexical: float | None
     facts: TextFacts = UNKNOWN_FACTS
+    closeness: float | None = None  # to the query, comparable with other queries; None: no vectors were compared
 
 
 @dataclass(frozen=True)

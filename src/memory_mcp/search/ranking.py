@@ -49,11 +49,16 @@ class CosineStatistics:
         return (cosine - self.mean) / self.deviation
 
 
+def closeness(floor: "Floor", cosine: float, background: "Floats") -> float:
+    """How near a text is to a query, comparable for all queries of a model: from its cosine, and from those of
+    unrelated texts."""
+    return cosine - floor.background_share * float(background.mean(dtype=float))
+
+
 def fits(floor: "Floor", nearest: float, count: int, background: "Floats") -> bool:
-    """Whether the nearest of `count` texts has to do with a query at all: from its cosine, and from those of unrelated
-    texts. If not, meaning alone brings no hits."""
-    margin = nearest - floor.background_share * float(background.mean(dtype=float))
-    return margin >= floor.of_one + floor.per_log_count * math.log(min(max(1, count), floor.max_count))
+    """Whether the nearest of `count` texts has to do with a query at all. If not, meaning alone brings no hits."""
+    wanted = floor.of_one + floor.per_log_count * math.log(min(max(1, count), floor.max_count))
+    return closeness(floor, nearest, background) >= wanted
 
 
 def cosine_part(own: float, context: float) -> float:

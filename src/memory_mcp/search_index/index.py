@@ -64,6 +64,7 @@ class SearchIndex:
                 cosine=parts[seq][0],
                 lexical=parts[seq][1],
                 facts=facts,
+                closeness=candidates.near.closeness.get(seq),
             )
             for seq, (ref, label, title, content, facts) in zip(best, rows, strict=True)
         ]

@@ -51,3 +51,4 @@ class IndexHit:
     cosine: float | None  # None: no vectors were compared
     lexical: float | None
     facts: TextFacts
+    closeness: float | None = None  # to the query, comparable with other queries; None: no vectors were compared

@@ -44,6 +44,7 @@ class Nearness:
     related: list[int] = field(default_factory=list)  # of those, the ones near enough to be candidates
     parts: dict[int, int] = field(default_factory=dict)  # which part of each candidate is nearest
     has_fit: bool = True  # False: even the nearest text has nothing to do with the query
+    closeness: dict[int, float] = field(default_factory=dict)  # of each candidate, for a model with a floor
 
 
 class VectorSearch:
@@ -82,11 +83,14 @@ class VectorSearch:
         scores = {seq: ranking.cosine_part(z, context.get(seq, z)) for seq, z in own.items()}
         parts = {seq: part for seq, (_, part) in found.items()}
         floor = floor_of(space)
+        closeness = (
+            {seq: ranking.closeness(floor, cosine, background) for seq, (cosine, _) in found.items()} if floor else {}
+        )
         best = {seq: max(found[seq][0], in_context.get(seq, -1.0)) for seq in nearest}
         if floor and not self._has_fit(tx, floor, best, count, background):
-            return Nearness(scores, parts=parts, has_fit=False)
+            return Nearness(scores, parts=parts, has_fit=False, closeness=closeness)
         related = [seq for seq in nearest if max(own[seq], context.get(seq, own[seq])) >= ranking.RELATED]
-        return Nearness(scores, nearest, related, parts)
+        return Nearness(scores, nearest, related, parts, closeness=closeness)
 
     def _has_fit(self, tx: Read, floor: Floor, cosines: Mapping[int, float], count: int, background: "Floats") -> bool:
         if ranking.fits(floor, max(cosines.values(), default=-1.0), count, background):

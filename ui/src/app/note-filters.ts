@@ -22,6 +22,7 @@ export const SOURCES: Record<Source, string> = {
   mcp: 'by agents',
   import: 'imported',
   sync: 'synced',
+  hook: 'from conversations',
 }
 
 export const filtersFromQuery = (query: Record<string, string | undefined>) =>

@@ -44,6 +44,7 @@ def _search(call: Call[Notes], wanted: TextQuery) -> Iterator[Match]:
         yield Match(
             *(note_uri(hit.id), hit.title, hit.snippet, hit.score, cosine, lexical),
             facts=TextFacts(hit.created_at, hit.updated_at, hit.namespace, hit.source),
+            closeness=hit.closeness,
         )
 
 

@@ -10,7 +10,7 @@ from memory_mcp.families.texts import SearchedSpan
 from memory_mcp.search.ranking import DEFAULT_IMPORTANCE
 from memory_mcp.time_spans import ANY_TIME, Span
 
-Source = Literal["mcp", "ui", "import", "sync"]
+Source = Literal["mcp", "ui", "import", "sync", "hook"]
 Mode = Literal["hybrid", "lexical", "semantic"]
 
 MAX_METADATA_BYTES = 1024 * 1024  # bytes
@@ -41,6 +41,7 @@ class NewNote:
     supersedes: tuple[str, ...] = ()
     created_at: str | None = None  # None: now. An imported note keeps the times it had
     updated_at: str | None = None  # None: when it was created
+    id: str | None = None  # None: a new one
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ class Filter:
     source: Source | None = None
     created: Span = ANY_TIME  # when
     title: str | None = None  # the whole of it, as [[wikilinks]] compare it
+    session: str | None = None  # the session it was written in
 
     @property
     def is_empty(self) -> bool:
@@ -254,6 +256,7 @@ class NoteHit:
     score_breakdown: Annotated[Breakdown | None, LEFT_OUT]
     source: Annotated[Source, Field(exclude=True)]  # for recall
     superseded_by: Annotated[str | None, LEFT_OUT, Field(description="A newer note replaces this one.")] = None
+    closeness: Annotated[float | None, Field(exclude=True)] = None  # for hooks
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ class RankedNote:
     seq: int
     parts: Parts
     nearest_part: int = 0  # of its text, in meaning
+    closeness: float | None = None
 
     @cached_property
     def score(self) -> float:
@@ -69,7 +70,8 @@ class NoteSearch:
                 candidates = replace(candidates, near=search.near(tx, {*late, *order}))
                 parts |= {seq: candidates.parts(seq, one) for seq, one in notes.importances(tx, late).items()}
         page = order[self.query.offset : self.query.end + 1]
-        ranked = [RankedNote(seq, parts[seq], candidates.near.parts.get(seq, 0)) for seq in page]
+        near = candidates.near
+        ranked = [RankedNote(seq, parts[seq], near.parts.get(seq, 0), near.closeness.get(seq)) for seq in page]
         return ranked, candidates.notice
 
     def _successors_first(
@@ -102,6 +104,7 @@ class NoteSearch:
             score_breakdown=Breakdown(*ranked.parts),
             source=note.source,
             superseded_by=note.superseded_by,
+            closeness=ranked.closeness,
         )
 
 

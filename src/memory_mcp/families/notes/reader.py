@@ -1,5 +1,6 @@
 """Reading notes: single notes, searches, lists and counts."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -196,6 +197,11 @@ class NoteReader:
             if found.truncated:
                 total = links.count_neighbors(tx, root.seq, within, depth, MAX_COUNTED_NODES)
         return cut_neighbors(found, offset, total)
+
+    def link_counts(self, caller: Caller, ids: Sequence[str]) -> dict[str, int]:
+        """How many links each of these notes has, in both directions."""
+        with self._db(caller).read() as tx:
+            return links.counts(tx, ids)
 
     def picture(self, caller: Caller, limit: int) -> Neighbourhood:
         """The notes written last and their links."""

@@ -82,14 +82,22 @@ def update(
 
 def insert(tx: Write, caller: Caller, author: Author, new: NewNote, marks: markdown.Marks) -> tuple[Stored, list[str]]:
     """Returns the note, and the ids of notes whose links changed."""
+    since = precise_stamp(tx.now - timedelta(minutes=CONTEXT_MINUTES))
+    previous = notes.latest_of_session(tx, author.session_id, namespace_for(caller, new.namespace), since)
+    return insert_after(tx, caller, author, new, marks, previous)
+
+
+def insert_after(
+    tx: Write, caller: Caller, author: Author, new: NewNote, marks: markdown.Marks, previous: int | None
+) -> tuple[Stored, list[str]]:
+    """The same, with the note before it as its context."""
     namespace = namespace_for(caller, new.namespace)
     tags = merged_tags(new.tags, system_tags(author, namespace), marks.tags)
-    since = precise_stamp(tx.now - timedelta(minutes=CONTEXT_MINUTES))
     stored = notes.insert(
         tx,
         new_note(caller, author, new, namespace, tags, tx.precise_stamp),
         has_own_title=new.title is not None,
-        previous=notes.latest_of_session(tx, author.session_id, namespace, since),
+        previous=previous,
         session_id=author.session_id,
     )
     notes.set_tags(tx, stored.seq, tags)
@@ -203,7 +211,7 @@ def revised_tags(
 
 def new_note(caller: Caller, author: Author, new: NewNote, namespace: str, tags: list[Tag], now: str) -> Note:
     return Note(
-        id=str(uuid4()),
+        id=new.id or str(uuid4()),
         user_id=caller.user,
         namespace=namespace,
         title=new.title or markdown.first_line(new.content),

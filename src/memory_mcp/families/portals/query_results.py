@@ -1,10 +1,10 @@
 """The result of a query, for a model: limits, readable values, unique names."""
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
+from memory_mcp import tokens as token_counts
 from memory_mcp.errors import Invalid
 from memory_mcp.families.family import TOKEN_BUDGET
 from memory_mcp.families.portals.answers import Result, ResultColumn
@@ -14,11 +14,6 @@ MAX_VALUE_LEVELS = 100  # of objects and lists in a value: JSON parsers refuse m
 MAX_COLUMNS = 1000
 MAX_COLUMN_NAME_CHARS = 4000
 MAX_SAFE_INTEGER = 2**53  # whole numbers that every JSON reader keeps
-# Close to the pieces in which o200k_base counts JSON: three digits, a word with the space before it, a few signs.
-_TOKEN = re.compile(
-    r"\d{1,3}| ?[A-Z]?[a-z]{1,7}|[A-Z]{1,3}|[^\W\d_a-zA-Z]{1,2}|[^\s\w\x00-\x7f]"
-    r"| ?[\x21-\x2f\x3a-\x40\x5b-\x60\x7b-\x7e]{1,3}|\s+"
-)
 
 Meta = Sequence[Mapping[str, str]]
 """Name and type of each column, as the engine gives them."""
@@ -94,7 +89,7 @@ def fitting(rows: Iterable[T], max_tokens: int, used_tokens: int = 0) -> list[T]
 
 def count_tokens(shown: Any) -> int:
     """About as many as a model counts in a value's JSON."""
-    return len(_TOKEN.findall(json.dumps(shown, ensure_ascii=False)))
+    return token_counts.estimate(json.dumps(shown, ensure_ascii=False))
 
 
 def readable(value: Any, kind: str, field: str, level: int = 0) -> Any:

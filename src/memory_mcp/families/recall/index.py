@@ -52,7 +52,7 @@ class RecallIndex:
             is_confined=caller.is_confined,
         )
         return [
-            Match(hit.ref, hit.label, hit.snippet, hit.score, hit.cosine, hit.lexical, hit.facts)
+            Match(hit.ref, hit.label, hit.snippet, hit.score, hit.cosine, hit.lexical, hit.facts, hit.closeness)
             for hit in self._index.search(caller.user, query)
         ]
 

@@ -118,6 +118,10 @@ class Recall:
             notice=" ".join(filter(None, notices)) or None,
         )
 
+    def matches(self, caller: Caller, session: Session, query: RecallQuery) -> dict[str, list[Match]]:
+        """What each family that can be searched in time has found, in its own order."""
+        return {family: part.matches or [] for family, part in self._parts(caller, session, query).items()}
+
     def _parts(self, caller: Caller, session: Session, query: RecallQuery) -> dict[str, _Part]:
         """The result of each family, in parallel."""
         began = time.monotonic()

@@ -54,6 +54,19 @@ def everything(tx: Read) -> Iterator[tuple[str, str, str, str]]:
     )
 
 
+def counts(tx: Read, ids: Collection[str]) -> dict[str, int]:
+    """How many edges each of these notes has, in both directions."""
+    rows = tx.all(
+        """
+        SELECT note.id, (SELECT count(*) FROM note_edges WHERE source_seq = note.seq)
+            + (SELECT count(*) FROM note_edges WHERE target_seq = note.seq)
+        FROM json_each(:ids) AS wanted CROSS JOIN notes AS note ON note.id = wanted.value
+        """,
+        {"ids": json.dumps(list(ids))},
+    )
+    return dict(rows)
+
+
 def of(tx: Read, seq: int, within: str | None, offset: int, limit: int) -> Links:
     """A page of each kind of link, and how many there are of each."""
     values = {"seq": seq, "within": within, "offset": offset, "limit": limit}

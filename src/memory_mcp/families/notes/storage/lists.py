@@ -262,6 +262,15 @@ def newest(tx: Read, chosen: Filter, offset: int, limit: int) -> list[int]:
     return [seq for (seq,) in rows]
 
 
+def expired(tx: Read, source: str, limit: int) -> list[int]:
+    """Notes of a source that have expired, archived or not."""
+    rows = tx.all(
+        "SELECT seq FROM notes WHERE expires_at <= :now AND source = :source ORDER BY expires_at, seq LIMIT :limit",
+        {"now": tx.precise_stamp, "source": source, "limit": limit},
+    )
+    return [seq for (seq,) in rows]
+
+
 def fitting(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
     """Which of these notes match a filter."""
     # CROSS fixes the join order: the few first, then each one's row.
@@ -302,6 +311,8 @@ def _conditions(chosen: Filter) -> list[str]:
         conditions.append("importance >= :min_importance")
     if chosen.source is not None:
         conditions.append("source = :source")
+    if chosen.session is not None:
+        conditions.append("session_id = :session")
     if chosen.created.after is not None:
         conditions.append("created_at >= :created_after")
     if chosen.created.before is not None:
@@ -321,6 +332,7 @@ def _filter_values(tx: Read, chosen: Filter) -> dict[str, Any]:
         "folder": chosen.folder,
         "min_importance": chosen.min_importance,
         "source": chosen.source,
+        "session": chosen.session,
         "created_after": chosen.created.after,
         "created_before": chosen.created.before,
         "title_key": folded(chosen.title) if chosen.title is not None else None,

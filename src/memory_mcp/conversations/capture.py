@@ -1,0 +1,125 @@
+"""Captures a conversation: what the user and the assistant said becomes notes, each message once."""
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from uuid import UUID, uuid5
+
+from memory_mcp.access import Tenants
+from memory_mcp.caller import Caller
+from memory_mcp.clock import Clock, instant, precise_stamp
+from memory_mcp.conversations import redaction, storage, transcripts
+from memory_mcp.conversations.model import SOURCE, Conversation, HookCall, Message, Project
+from memory_mcp.conversations.transcripts import Reading
+from memory_mcp.families.notes import Notes
+from memory_mcp.families.notes.model import Author, NewNote
+
+log = logging.getLogger(__name__)
+
+MESSAGES = UUID("6e6a3a2e-6a3b-5c7f-9d43-5a1f0c0e7b11")  # the space of the ids of notes that are messages
+BATCH_SIZE = 50  # messages in one transaction
+MAX_MESSAGE_CHARS = 100_000
+MAX_TITLE_CHARS = 120
+MAX_RESUMED = 5  # captures of other conversations that did not end
+IMPORTANCE = {"user": 0.2, "assistant": 0.1, "tool": 0.0}  # below that of notes that someone chose to write
+
+
+class Capture:
+    def __init__(self, notes: Notes, files: Tenants, days: int, clock: Clock) -> None:
+        """Messages are kept for so many days."""
+        self._notes = notes
+        self._files = files
+        self._days = timedelta(days=days)
+        self._clock = clock
+
+    def run(self, caller: Caller, call: HookCall, project: Project) -> int:
+        """Store the messages that the transcript has and the notes do not. Returns how many.
+
+        It may be killed at any moment: the next capture goes on where this one ended. Raises OSError if the transcript
+        cannot be read.
+        """
+        if call.transcript is None:
+            return 0
+        db = self._files.database(caller.user)
+        with db.write() as tx:
+            conversation = storage.begin_capture(tx, call, project.name)
+        if conversation.is_deleted:
+            return 0
+        stored = self._read(caller, conversation, Path(call.transcript))
+        with db.write() as tx:
+            storage.end_capture(tx, conversation.id)
+        return stored
+
+    def resume(self, caller: Caller) -> int:
+        """Finish captures that were killed, and delete what is too old. Returns how many messages were stored."""
+        db = self._files.database(caller.user)
+        with db.read() as tx:
+            unfinished = storage.unfinished(tx, MAX_RESUMED)
+        stored = 0
+        for conversation in unfinished:
+            try:
+                stored += self._read(caller, conversation, Path(str(conversation.transcript)))
+            except OSError as exc:
+                log.info("The transcript of %s cannot be read: %s", conversation.id, exc.strerror)
+            with db.write() as tx:
+                storage.end_capture(tx, conversation.id)
+        self._delete_old(caller)
+        return stored
+
+    def _delete_old(self, caller: Caller) -> None:
+        self._notes.series.delete_expired(caller, SOURCE)
+        with self._files.database(caller.user).write() as tx:
+            storage.delete_before(tx, precise_stamp(self._clock() - self._days))
+
+    def _read(self, caller: Caller, conversation: Conversation, path: Path) -> int:
+        readings = transcripts.read(path, conversation.read_bytes, redaction.redact)
+        after, stored = conversation.last_note, 0
+        while batch := list(islice(readings, BATCH_SIZE)):
+            after, added = self._store(caller, conversation, batch, after)
+            stored += added
+        return stored
+
+    def _store(
+        self, caller: Caller, conversation: Conversation, batch: list[Reading], after: str | None
+    ) -> tuple[str | None, int]:
+        """Returns the id of the last note, and how many are new."""
+        author = Author(SOURCE, conversation.client, conversation.id)
+        notes = list(self._notes_of(conversation, batch))
+        added = self._notes.series.append(caller, author, notes, after)
+        last = notes[-1].id if notes else after
+        title = next((_title(one.message.text) for one in batch if one.message.role == "user"), "")
+        times = [note.created_at for note in notes if note.created_at]
+        with self._files.database(caller.user).write() as tx:
+            storage.advance(tx, conversation.id, batch[-1].end, last, times, len(added), title)
+        return last, len(added)
+
+    def _notes_of(self, conversation: Conversation, batch: list[Reading]) -> Iterator[NewNote]:
+        """Messages that would have expired already are left out."""
+        now = self._clock()
+        for message in (one.message for one in batch):
+            at = _moment(message) or now
+            if at + self._days > now and message.text.strip():
+                yield NewNote(
+                    message.text[:MAX_MESSAGE_CHARS],
+                    tags=(message.role,),
+                    importance=IMPORTANCE[message.role],
+                    namespace=Project(conversation.project).conversations,
+                    metadata={"conversation": conversation.id, "message": message.id, "role": message.role},
+                    expires_at=precise_stamp(at + self._days),
+                    created_at=precise_stamp(at),
+                    id=str(uuid5(MESSAGES, f"{conversation.id}\n{message.id}")),
+                )
+
+
+def _moment(message: Message) -> datetime | None:
+    try:
+        return instant(message.at) if message.at else None
+    except ValueError:
+        return None
+
+
+def _title(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_TITLE_CHARS else f"{line[: MAX_TITLE_CHARS - 1]}…"

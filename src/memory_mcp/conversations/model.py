@@ -1,0 +1,93 @@
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from memory_mcp.hooks.events import Moment
+
+Role = Literal["user", "assistant", "tool"]
+
+SOURCE: Literal["hook"] = "hook"  # of the notes that hooks write
+PROJECTS, CONVERSATIONS = "project/", "conversations/"  # how the namespaces of a project begin
+
+
+@dataclass(frozen=True)
+class HookCall:
+    """What a client sends to a hook, whichever client it is."""
+
+    client: str
+    event: str  # as the client names it
+    moment: Moment
+    session_id: str
+    folder: Path | None = None  # where the client works
+    transcript: Path | None = None
+    prompt: str = ""
+    is_continued: bool = False  # at the start: the conversation went on before, and may have been compacted
+
+    @property
+    def conversation(self) -> str:
+        """The id of the conversation, unique among clients."""
+        return f"{self.client}:{self.session_id}"
+
+
+@dataclass(frozen=True)
+class Project:
+    name: str
+    off: str | None = None  # why hooks do nothing here
+    captures: bool = True
+
+    @property
+    def namespace(self) -> str:
+        """Of its curated notes."""
+        return f"{PROJECTS}{self.name}"
+
+    @property
+    def conversations(self) -> str:
+        """The namespace of what was said in it."""
+        return f"{CONVERSATIONS}{self.name}"
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a transcript, or a run of tool calls in short."""
+
+    id: str
+    role: Role
+    text: str
+    at: str | None  # ISO 8601
+
+
+@dataclass(frozen=True)
+class Conversation:
+    id: str
+    client: str
+    project: str
+    transcript: str | None
+    read_bytes: int  # of its transcript
+    last_note: str | None  # the note of its last stored message
+    messages: int  # that are stored
+    title: str  # how its first prompt begins
+    started_at: str
+    last_at: str
+    is_unfinished: bool  # a capture began and did not end
+    is_deleted: bool  # by the user: it is not captured again
+
+
+@dataclass(frozen=True)
+class GivenMemory:
+    """A memory that was put in front of a model."""
+
+    conversation: str
+    event: str
+    ref: str
+    at: str
+
+
+@dataclass(frozen=True)
+class HookAnswer:
+    """What a hook gives the client, and a report for `hook --explain`."""
+
+    text: str | None = None  # for the model
+    did: str = "nothing"
+    why: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,108 @@
+"""What hooks do: give a conversation what belongs to it, and keep what was said in it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from memory_mcp.access import Tenants
+from memory_mcp.caller import Caller
+from memory_mcp.clock import Clock
+from memory_mcp.conversations import projects, storage
+from memory_mcp.conversations.capture import Capture
+from memory_mcp.conversations.digest import Digests
+from memory_mcp.conversations.model import Conversation, GivenMemory, HookAnswer, HookCall, Project
+from memory_mcp.conversations.suggestions import Limits, Suggestions
+from memory_mcp.conversations.texts import framed
+from memory_mcp.families.graph import Graph
+from memory_mcp.families.notes import Notes
+from memory_mcp.families.recall import Recall
+from memory_mcp.families.stores import Stores
+from memory_mcp.sessions import Session
+from memory_mcp.settings import Settings
+
+
+@dataclass(frozen=True)
+class Families:
+    notes: Notes
+    graph: Graph
+    stores: Stores
+    recall: Recall
+
+
+class Conversations:
+    def __init__(self, families: Families, files: Tenants, settings: Settings, clock: Clock) -> None:
+        self._files = files
+        self._settings = settings
+        self._capture = Capture(families.notes, files, settings.hook_days, clock)
+        self._digests = Digests(families.notes, families.graph, families.stores, files)
+        self._suggestions = Suggestions(families.notes, families.recall)
+
+    def answer(self, caller: Caller, session: Session, call: HookCall) -> HookAnswer:
+        """Do what belongs to an event. Raises AppError, or OSError for a transcript that cannot be read."""
+        if call.folder is None:
+            return HookAnswer(why="the client named no folder")
+        project = projects.project_of(call.folder)
+        if why := self._off(call, project):
+            return HookAnswer(why=why, details={"project": project.name})
+        handlers: dict[str, Callable[[Caller, Session, HookCall, Project], HookAnswer]] = {
+            "start": self._start,
+            "prompt": self._prompt,
+            "capture": self._keep,
+        }
+        return handlers[call.moment](caller, session, call, project)
+
+    def _off(self, call: HookCall, project: Project) -> str | None:
+        """Why hooks do nothing here."""
+        if not self._settings.hooks:
+            return "the setting hooks switches them off"
+        without = {name.casefold() for name in self._settings.hooks_without}
+        for name in (call.client, project.name):
+            if name in without:
+                return f"the setting hooks_without names {name}"
+        return project.off
+
+    def _start(self, caller: Caller, session: Session, call: HookCall, project: Project) -> HookAnswer:
+        max_tokens = self._settings.hook_start_tokens
+        digest = self._digests.write(caller, call, project, max_tokens)
+        return self._give(caller, call, project, digest.lines, digest.refs, "there is nothing about this project yet")
+
+    def _prompt(self, caller: Caller, session: Session, call: HookCall, project: Project) -> HookAnswer:
+        limits = Limits(self._settings.hook_prompt_tokens, self._settings.hook_prompt_memories)
+        with self._files.database(caller.user).read() as tx:
+            given = storage.given(tx, call.conversation)
+        found = self._suggestions.find(caller, session, project, call.prompt, given, limits)
+        lines = [passage.text for passage in found.passages]
+        refs = [ref for passage in found.passages for ref in passage.refs]
+        return self._give(caller, call, project, lines, refs, found.why)
+
+    def _give(
+        self, caller: Caller, call: HookCall, project: Project, lines: Sequence[str], refs: Sequence[str], why: str
+    ) -> HookAnswer:
+        details = {"project": project.name, "refs": list(refs)}
+        if not lines:
+            return HookAnswer(why=why, details=details)
+        with self._files.database(caller.user).write() as tx:
+            storage.add_given(tx, call.conversation, call.event, refs)
+        return HookAnswer(framed(lines), f"gave {len(refs)} memories", details=details)
+
+    def _keep(self, caller: Caller, session: Session, call: HookCall, project: Project) -> HookAnswer:
+        details = {"project": project.name}
+        if not (self._settings.hook_capture and project.captures):
+            return HookAnswer(why="capture is switched off", details=details)
+        if "notes" not in caller.families:
+            return HookAnswer(why="the family notes is switched off", details=details)
+        if call.transcript is None:
+            return HookAnswer(why="the client named no transcript", details=details)
+        stored = self._capture.run(caller, call, project)
+        resumed = self._capture.resume(caller)
+        more = f", and {resumed} of captures that had not ended" if resumed else ""
+        return HookAnswer(did=f"stored {stored} messages{more}", details=details)
+
+    def latest(self, caller: Caller, project: str | None, limit: int) -> list[Conversation]:
+        """The conversations with stored messages, the last first."""
+        with self._files.database(caller.user).read() as tx:
+            return storage.latest(tx, project, limit)
+
+    def given_memories(self, caller: Caller, limit: int) -> list[GivenMemory]:
+        """What was given to models, the last first."""
+        with self._files.database(caller.user).read() as tx:
+            return storage.given_memories(tx, limit)

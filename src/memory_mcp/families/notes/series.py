@@ -1,0 +1,109 @@
+"""Series: notes that one author wrote in order, such as the messages of a conversation. Each is stored once."""
+
+from collections.abc import Collection, Sequence
+
+from memory_mcp.caller import Caller
+from memory_mcp.engines.sqlite import Database, Write
+from memory_mcp.families.notes import markdown, transactions
+from memory_mcp.families.notes.change_events import NoteEvents
+from memory_mcp.families.notes.model import ARCHIVED, Author, Filter, NewNote, Note, Revision, Source
+from memory_mcp.families.notes.storage import links, lists, notes
+from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.families.notes.storage.sync import fields
+from memory_mcp.search_index import IndexFiles
+
+MAX_NOTES_PER_TRANSACTION = 200  # of those that are archived, restored or deleted
+
+
+class NoteSeries:
+    def __init__(self, files: IndexFiles, events: NoteEvents) -> None:
+        self._files = files
+        self._events = events
+
+    def append(self, caller: Caller, author: Author, several: Sequence[NewNote], after: str | None) -> list[Note]:
+        """Store the notes that are missing, in one transaction, each linked to the one before it; `after` is the id of
+        the note before the first. Every note has an id: one that exists or was deleted for good is passed over.
+
+        Their texts are stored as they are: #tags and [[links]] in them mean nothing.
+        """
+        added: list[Note] = []
+        with self._db(caller).write() as tx:
+            previous = notes.get(tx, after) if after else None
+            for new in several:
+                stored = notes.get(tx, str(new.id))
+                if stored is None and not fields.tombstones(tx, [str(new.id)]):
+                    stored = _insert(tx, caller, author, new, previous)
+                    added.append(stored.note)
+                previous = stored or previous
+        if added:
+            self._files.worker.wake()
+            self._events.publish(caller.user, added, linked=(), list_changed=True)
+        return added
+
+    def around(self, caller: Caller, id_: str) -> tuple[Note | None, Note | None]:
+        """The live notes before and after one of a series."""
+        with self._db(caller).read() as tx:
+            stored = transactions.existing(tx, id_, caller.confined_to)
+            wanted = [stored.previous, *notes.followers(tx, stored.seq)[:1]]
+            live = lists.fitting(tx, Filter(within=caller.confined_to), [seq for seq in wanted if seq])
+            found = {one.seq: one.note for one in notes.by_seq(tx, live, caller.confined_to)}
+        before, after = (*wanted, None)[:2]
+        return found.get(before or 0), found.get(after or 0)
+
+    def archive(self, caller: Caller, chosen: Filter) -> list[str]:
+        """Archive all notes that match a filter, which must name a source. Returns their ids, for `restore`."""
+        archived: list[str] = []
+        while True:
+            with self._db(caller).write() as tx:
+                found = self._some(tx, lists.newest(tx, chosen, 0, MAX_NOTES_PER_TRANSACTION))
+                changed = [note for stored in found for note in transactions.archive(tx, stored)[0]]
+            if not found:
+                return archived
+            archived += [stored.note.id for stored in found]
+            self._publish(caller, changed)
+
+    def restore(self, caller: Caller, author: Author, ids: Collection[str]) -> int:
+        """Bring archived notes back. Returns how many there were."""
+        wanted, restored = list(ids), 0
+        for start in range(0, len(wanted), MAX_NOTES_PER_TRANSACTION):
+            with self._db(caller).write() as tx:
+                some = [notes.get(tx, id_) for id_ in wanted[start : start + MAX_NOTES_PER_TRANSACTION]]
+                former = [stored for stored in some if stored and stored.note.archived]
+                revision = Revision(remove_tags=(ARCHIVED,))
+                changed = [
+                    transactions.update(tx, caller, author, one, revision, markdown.Marks()).stored.note
+                    for one in former
+                ]
+            restored += len(changed)
+            self._publish(caller, changed)
+        return restored
+
+    def delete_expired(self, caller: Caller, source: Source) -> int:
+        """Delete up to MAX_NOTES_PER_TRANSACTION notes of a source that have expired, for good."""
+        with self._db(caller).write() as tx:
+            found = self._some(tx, lists.expired(tx, source, MAX_NOTES_PER_TRANSACTION))
+            for stored in found:
+                transactions.delete(tx, stored)
+        self._publish(caller, [stored.note for stored in found])
+        return len(found)
+
+    def _publish(self, caller: Caller, changed: Sequence[Note]) -> None:
+        if changed:
+            self._files.worker.wake()
+            self._events.publish(caller.user, changed, linked=(), list_changed=True)
+
+    @staticmethod
+    def _some(tx: Write, seqs: Sequence[int]) -> list[Stored]:
+        return notes.by_seq(tx, seqs)
+
+    def _db(self, caller: Caller) -> Database:
+        return self._files.of(caller.user).db
+
+
+def _insert(tx: Write, caller: Caller, author: Author, new: NewNote, previous: Stored | None) -> Stored:
+    transactions.check_text(new.content)
+    before = previous.seq if previous and not previous.note.archived else None
+    stored, _ = transactions.insert_after(tx, caller, author, new, markdown.Marks(), before)
+    if before is not None:
+        links.link(tx, before, stored.seq, "link")
+    return stored

@@ -1,0 +1,1 @@
+"""`memory-mcp hook EVENT`: what clients call. It imports the standard library alone, so that it starts fast."""

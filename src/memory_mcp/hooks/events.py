@@ -1,0 +1,23 @@
+"""The events of clients that hooks handle, by the names that the clients give them."""
+
+from typing import Literal
+
+Moment = Literal["start", "prompt", "capture"]
+
+MOMENTS: dict[str, Moment] = {
+    # Claude Code and Codex
+    "SessionStart": "start",
+    "UserPromptSubmit": "prompt",
+    "PreCompact": "capture",
+    "SessionEnd": "capture",
+    "Stop": "capture",
+    # Gemini CLI, which has SessionStart and SessionEnd, too
+    "BeforeAgent": "prompt",
+    "PreCompress": "capture",
+    # Cursor
+    "sessionStart": "start",
+    "preCompact": "capture",
+    "sessionEnd": "capture",
+    "stop": "capture",
+}
+"""When each event happens: at the start of a conversation, at a prompt, or when it is to be kept."""
