@@ -1,7 +1,7 @@
 """A server's parts, put together."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from memory_mcp.clock import Clock, utc_now
 from memory_mcp.conversations import Conversations, Families
 from memory_mcp.conversations.schema import FILE as CONVERSATIONS_FILE
 from memory_mcp.embedding import Embedders, Options, model_files
+from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Unavailable
 from memory_mcp.families import registry
 from memory_mcp.families.context import Context
@@ -53,6 +54,7 @@ class App:
     peers: Peers
     sync: Sync
     sync_worker: SyncWorker
+    databases: Collection[Database]  # the open ones
 
     @property
     def vault(self) -> Vault:
@@ -95,6 +97,13 @@ class App:
         for one in self.opened.values():
             if one.family.housekeeping:
                 yield partial(one.family.housekeeping, one.operations)
+
+    def close_files(self) -> None:
+        """Close the databases until they are next used. While no client is connected a person may copy or replace them,
+        as if no server ran."""
+        for database in list(self.databases):
+            if database.is_open:
+                database.close()
 
     def _prepare(self) -> None:
         users = [LOCAL_USER, *_further_users(self.settings.data_dir)]
@@ -156,6 +165,7 @@ def open_app(
             served=frozenset(served),
             new_files_dir=new_files_dir,
         )
+        context.databases.update((files.server, files.live))
         _open_families(context, families)
         app = _create_app(context, files, served, servers, peers)
         stack.callback(app.stop)
@@ -198,6 +208,7 @@ def _create_app(
         peers=peers,
         sync=sync,
         sync_worker=SyncWorker(sync, partial(_linked_users, settings.data_dir), settings.sync_seconds),
+        databases=context.databases,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 from memory_mcp.access import Tenants, folder_of
 from memory_mcp.changes import Changes
@@ -41,6 +42,7 @@ class Context:
     closing: ExitStack  # closed when the server stops
     served: frozenset[str]  # the names of the families that are switched on
     opened: dict[str, OpenFamily[Any]] = field(default_factory=dict)  # by name: the families before this one
+    databases: WeakSet[Database] = field(default_factory=WeakSet)  # those that families have opened
     new_files_dir: Path | None = None  # where missing databases are created, if not in the data directory
 
     @property
@@ -68,6 +70,7 @@ class Context:
     ) -> Database:
         """Raises Unavailable for a file that is damaged or of a newer version."""
         db = open_database(self.settings, self.clock, kind, path, missing=missing, lock=lock)
+        self.databases.add(db)
         if kind.repair_index:
             db.whenever_opened(kind.index_when_opened)
         return db

@@ -180,6 +180,22 @@ def test_the_server_ends_with_its_last_client_after_the_idle_time(tmp_path: Path
     assert not (tmp_path / "shared" / "server.sock").exists()
 
 
+def test_files_can_be_replaced_while_no_client_is_connected(tmp_path: Path, connect: Connect) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for folder, key in ((here, "before"), (elsewhere, "after")):
+        client = connect(data_dir=folder)
+        client.call("commit_memory", scope="vault", key=key, content="a fact")
+        assert client.close() == 0
+    shutil.copyfile(elsewhere / "memory.db", here / "memory.db")  # in place, as `cp` does
+
+    client = connect(data_dir=here)
+    client.call("commit_memory", scope="vault", key="new", content="a fact")
+    found = client.call("search_memories", query="fact")["results"]
+    assert {one["key"] for one in found} == {"after", "new"}
+    for folder in (here, elsewhere):
+        run("stop", "--data-dir", folder, check=True)
+
+
 def test_the_servers_death_does_not_follow_from_that_of_the_clients_process_group(
     tmp_path: Path, connect: Connect
 ) -> None:

@@ -93,6 +93,10 @@ class _File:
         """Which file this is. Not before it has a WAL: a file that was moved away and back has another."""
         self._identity = self._found()
 
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
     def is_in_place(self) -> bool:
         return not self._closed and self._lies_there()
 
@@ -240,6 +244,10 @@ class Database:
         """Call `callback` now, and again each time another file has taken the place of this one."""
         self._when_opened.append(callback)
         callback(self)
+
+    @property
+    def is_open(self) -> bool:
+        return not self._file.is_closed
 
     def close(self, timeout_s: float = LOCK_TIMEOUT_S) -> bool:
         """Let the write under way finish, then close. False if it does not finish within `timeout_s`.

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 import anyio
+import anyio.to_thread
 
 from memory_mcp import __version__
 from memory_mcp.engines.chdb.peer import identify
@@ -33,8 +34,6 @@ AnswerVerb = Callable[[Hello], Awaitable[dict[str, Any]]]
 
 
 class RelayListener:
-    """`verbs` are the requests beside MCP that another process of this user may make, such as stop."""
-
     def __init__(self, server: McpServer, own: ServerSocket, listening: socket.socket) -> None:
         self._server = server
         self._own = own
@@ -42,8 +41,9 @@ class RelayListener:
         self._identity = own.identity()
         self._lines: dict[asyncio.Task[None], _RelayLine | None] = {}
         self._reconnects_on_demand = False
-        self.verbs: dict[str, AnswerVerb] = {}
+        self.verbs: dict[str, AnswerVerb] = {}  # requests beside MCP that another process of this user may make
         self.left = asyncio.Event()  # set whenever a client has left
+        self.before_last_leaves: Callable[[], None] = lambda: None
 
     @property
     def clients(self) -> int:
@@ -157,6 +157,8 @@ class RelayListener:
         elif relayed.is_handed_over and self._reconnects_on_demand:
             await _send(relayed.wire, {KEY: "paused"})
         server.connected.flush_soon()
+        if self.clients == 1:  # its relay waits for the end of the connection
+            await anyio.to_thread.run_sync(self.before_last_leaves)
 
 
 def claim_socket(server: McpServer) -> RelayListener | None:

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+import anyio.to_thread
+
 from memory_mcp import logs, settings
 from memory_mcp.app import App, open_app
 from memory_mcp.errors import AppError
@@ -70,6 +72,7 @@ class SharedServer:
         own = ServerSocket(str(self._app.settings.data_dir))
         listener = RelayListener(server, own, self._listening)
         listener.verbs |= {"stop": self._stop, "stop_if_idle": partial(self._stop_if_idle, listener)}
+        listener.before_last_leaves = self._app.close_files
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self._ends.set)
         tasks = [
@@ -95,6 +98,8 @@ class SharedServer:
             elif not listener.is_in_place or time.monotonic() >= last_client + idle_s:
                 self._ends.set()
                 return
+            if not listener.clients:  # work in the background may have opened some again
+                await anyio.to_thread.run_sync(self._app.close_files)
             listener.left.clear()
             remaining_s = WATCH_INTERVAL_S if listener.clients else min(WATCH_INTERVAL_S, max(idle_s, 0.05))
             try:
