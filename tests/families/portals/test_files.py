@@ -242,8 +242,8 @@ async def test_an_import_is_all_or_nothing(client: Client, imports: Path, data_d
     before = await metadata(client)
     for name, content, format_ in (
         ("bad.json", '[{"n": 1}, {"n": "x", "new": 1}]', "json"),
-        ("wide.json", '[{"n": 1}, {"n": 9223372036854775808}]', "json"),
-        ("wide.csv", "n\n1\n9223372036854775808\n", "csv"),
+        ("wide.json", '[{"n": 1}, {"n": 170141183460469231731687303715884105728}]', "json"),
+        ("wide.csv", "n\n1\n170141183460469231731687303715884105728\n", "csv"),
         ("torn.json", '[{"n": 1}, {"n":', "json"),
         ("bad.csv", "n,new\n1,2\nx,3\n", "csv"),
         ("no.parquet", "not parquet", "parquet"),
@@ -348,7 +348,7 @@ async def test_a_column_of_dates_in_a_csv_file(
     assert await values(client, f"SELECT day FROM {table} ORDER BY n") == [text or None for text in texts]
 
 
-@pytest.mark.parametrize("bad", ["2026-02-30", "1969-12-31", "2149-06-07", "soon", "2026-01-31T10:00:00Z", "20260131"])
+@pytest.mark.parametrize("bad", ["2026-02-30", "soon", "2026-02-30T10:00:00Z", "20260131"])
 @pytest.mark.parametrize("format_", ["csv", "json"])
 async def test_what_is_no_date_of_a_column_is_refused_in_a_file(
     client: Client, imports: Path, table: str, format_: str, bad: str

@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from mcp import Client
@@ -16,7 +17,7 @@ from memory_mcp.app import App
 from memory_mcp.families.portals import storage
 from memory_mcp.families.portals.address import Address, column_name
 from memory_mcp.families.portals.model import NewColumn
-from memory_mcp.families.portals.widening import wider_type
+from memory_mcp.families.portals.widening import wider_type, wider_type_for_file
 from tests.families.notes.calls import call, refusal
 from tests.families.portals.calls import CALLER, PORTAL, metadata, put, query, types, values, write
 from tests.families.portals.test_processes import engine_pid, start
@@ -300,6 +301,87 @@ def test_a_column_has_a_name_that_can_be_queried() -> None:
     long = column_name("y" * 500)
     assert len(long) == 128
     assert column_name(long) == long != column_name("y" * 501)
+
+
+# Files
+
+
+FILES = {  # a table with n, d and w, and what widens its columns
+    "json": '[{"n": 2, "w": 3}, {"n": 2.5, "d": "2026-02-01T10:00:00Z", "w": 9223372036854775808, "a.b": 1}]',
+    "csv": "n,d,w,a.b\n2,\\N,3,\\N\n2.5,2026-02-01 10:00:00,9223372036854775808,1\n",
+}
+
+
+@pytest.mark.parametrize("format_", [*FILES, "parquet", "zip"])
+async def test_an_import_widens_columns_as_a_write_does(app: App, client: Client, table: str, format_: str) -> None:
+    imports, portal = app.settings.data_dir / "imports", f"mem://tests/{table}"
+    imports.mkdir(exist_ok=True)
+    for source in (portal, f"{portal}_source"):
+        await write(client, table, {"n": 1, "d": "2026-01-31", "w": 1}, portal=source)
+    name = f"{table}.{format_}"
+    if format_ in FILES:
+        (imports / name).write_text(FILES[format_])
+    elif format_ == "zip":
+        with ZipFile(imports / name, "w") as archive:
+            archive.writestr(f"{table}.csv", FILES["csv"])
+    else:
+        moment = "toDateTime64('2026-02-01 10:00:00', 3, 'UTC')"
+        sql = (
+            f"SELECT if(k = 1, 2, 2.5) AS n, if(k = 1, NULL, {moment}) AS d, if(k = 1, 3, 9223372036854775808) AS w "
+            f"FROM (SELECT arrayJoin([1, 2]) AS k FROM {table})"
+        )
+        made = app.portals.exports.export_file(CALLER, f"{portal}_source", name, "parquet", None, sql, print)
+        (imports / name).write_bytes((app.settings.data_dir / "exports" / made.destination).read_bytes())
+
+    real = "csv" if format_ == "zip" else format_
+    answer = await call(client, "portal_import", portalUri=portal, source=name, format=real)
+    assert answer["imported"] == 2
+    for notice in ("'n' is now Float64; it was Int64.", f"'d' is now {MOMENT}; it was Date.", "'w' is now Int128;"):
+        assert f"The column {notice}" in answer["notice"]
+    assert ("The field 'a.b' is the column 'a_b'." in answer["notice"]) is (format_ != "parquet")
+    assert await values(client, f"SELECT n FROM {table} ORDER BY n", portal=portal) == [1, 2, 2.5]
+    assert await values(client, f"SELECT d FROM {table} ORDER BY n", portal=portal) == [
+        *("2026-01-31T00:00:00.000Z", None, "2026-02-01T10:00:00.000Z"),
+    ]
+    assert await values(client, f"SELECT w FROM {table} ORDER BY n", portal=portal) == [1, 3, str(2**63)]
+    assert [one["name"] for one in (await call(client, "portal_view", portalUri=portal))["tables"]] == [table]
+
+
+@pytest.mark.parametrize(
+    ("format_", "content"),
+    [
+        ("json", '[{"n": 2.5, "d": "2026-02-01"}, {"n": 3, "d": "soon"}]'),
+        ("json", '[{"n": 9007199254740993}, {"n": 2.5}]'),
+        ("csv", "n,d\n2.5,2026-02-01\n3,soon\n"),
+        ("csv", "n\n9007199254740993\n2.5\n"),
+    ],
+)
+async def test_an_import_that_is_refused_widens_nothing(
+    app: App, client: Client, table: str, format_: str, content: str
+) -> None:
+    await write(client, table, {"n": 1, "d": "2026-01-31"})
+    (app.settings.data_dir / "imports").mkdir(exist_ok=True)
+    (app.settings.data_dir / "imports" / f"{table}.{format_}").write_text(content)
+    before = await types(client, table)
+    answer = await refusal(client, "portal_import", portalUri=PORTAL, source=f"{table}.{format_}", format=format_)
+    assert (answer["error"], answer["data"]["field"]) == ("invalid", "source")
+    assert await types(client, table) == before
+    assert await values(client, f"SELECT count() FROM {table}") == [1]
+
+
+def test_the_wider_type_for_a_column_of_a_file() -> None:
+    for kind, seen, wider in (
+        ("Nullable(Int64)", "Nullable(Float64)", "Nullable(Float64)"),
+        ("UInt8", "Int64", "Int64"),
+        ("UInt64", "Int64", "Int128"),
+        ("Int64", "UInt64", "Int128"),
+        ("Date", "Nullable(Date32)", "Date32"),
+        ("Date", "Nullable(DateTime64(9))", MOMENT),
+        ("String", "Int64", None),
+        ("Int64", "String", None),
+        ("Date", "Date", None),
+    ):
+        assert wider_type_for_file(kind, seen) == wider, (kind, seen)
 
 
 # Several servers, and processes that are killed

@@ -32,6 +32,14 @@ class Written:
 
 
 @dataclass(frozen=True)
+class Imported:
+    portalUri: str  # noqa: N815
+    table: str
+    imported: int
+    notice: Notice = None
+
+
+@dataclass(frozen=True)
 class Deleted:
     portalUri: str  # noqa: N815
     deleted: int

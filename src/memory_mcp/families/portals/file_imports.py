@@ -26,11 +26,13 @@ from memory_mcp.families.portals import (
     zip_files,
 )
 from memory_mcp.families.portals.address import Address
+from memory_mcp.families.portals.answers import Imported
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, staged_file
 from memory_mcp.families.portals.limits import ImportBudget, ImportLimits
-from memory_mcp.families.portals.model import Format, Imported, OnConflict, Received
+from memory_mcp.families.portals.model import Format, OnConflict, Received
 from memory_mcp.families.portals.portal_registry import PortalRegistry, labels_in, writable
+from memory_mcp.families.portals.record_writer import notice_of
 from memory_mcp.families.portals.transfer_folders import ENDINGS, ZIP, TransferFolders, archive_worker, limit_running
 from memory_mcp.progress import ReportProgress
 
@@ -84,11 +86,11 @@ class FileImports:
                 worker.call(inspection.prepare, path, format_)
             report_progress("The file is there.", 1, 3)
             with self._open_target(caller, folder, file, on_conflict) as target:
-                names, count = _load(target, folder, file, name, mapping, packed)
+                names, count, notices = _load(target, folder, file, name, mapping, packed)
             uploads.delete(self._folders.imports(caller)[0], source)
             report_progress(f"{count} records are in.", 2, 3)
             report_progress("Done.", 3, 3)
-        return Imported(folder.address.portal_uri, ", ".join(names), count)
+        return Imported(folder.address.portal_uri, ", ".join(names), count, notice_of(notices))
 
     @contextmanager
     def _open_target(
@@ -205,11 +207,11 @@ def _load(
     table: str | None,
     mapping: Mapping[str, str],
     packed: Mapping[str, str] | None,
-) -> tuple[list[str], int]:
-    """Load a file: a portal, a zip with these files in it, or records. Returns the names of the tables, and how many
-    rows they got."""
+) -> tuple[list[str], int, list[str]]:
+    """Load a file: a portal, a zip with these files in it, or records. Returns the names of the tables, how many rows
+    they got, and notices."""
     if file.format == "db":
-        return archive_imports.import_archive(target, file, table)
+        return *archive_imports.import_archive(target, file, table), []
     if packed is not None:
         return record_imports.load_zip(target, file, packed, partial(staged_file, folder))
-    return [str(table)], record_imports.load(target, file, str(table), mapping)
+    return record_imports.load(target, file, str(table), mapping)

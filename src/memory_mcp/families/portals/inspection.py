@@ -5,12 +5,12 @@ These functions are called in a worker process (engines/isolation): they take an
 
 import csv
 import io
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.errors import Invalid, shorten
-from memory_mcp.families.portals import inference, text_files
+from memory_mcp.families.portals import inference, text_files, widening
 from memory_mcp.families.portals.address import check_column, column_name
 
 MAX_FILE_COLUMNS = 4000
@@ -66,19 +66,23 @@ def check_column_count(columns: int) -> None:
 
 
 def inspect_json(
-    path: str, mapping: Mapping[str, str], known: Mapping[str, str], max_rows: int, max_bytes: int
+    path: str,
+    mapping: Mapping[str, str],
+    known: Mapping[str, str],
+    fixed: Collection[str],
+    max_rows: int,
+    max_bytes: int,
 ) -> dict[str, Any]:
     """The columns of a JSON file with their types (`found`), which column of the table each goes to (`columns`), and
-    the columns that the table lacks (`new`, pairs of name and type). `known` are the table's, with their types."""
+    the columns that the table lacks (`new`, pairs of name and type). `known` are the table's, with their types;
+    `fixed` are those that keep theirs. `widened` are the others that need a wider one, with it."""
     seen: dict[str, inference.ColumnValues] = {}
-    count = 0
+    types, count = dict(known), 0
     for batch in text_files.batches(Path(path)):
         for name in dict.fromkeys(name for record in batch for name in record):
-            values = [record.get(name) for record in batch]
-            kind = known.get(mapping.get(name) or column_name(name))
-            if kind is not None and (unfit := inference.first_unfit(values, kind)) is not None:
-                misfit = inference.describe_misfit(name, count + unfit + 1, values[unfit], kind)
-                raise Invalid(f"source: {misfit} Nothing was imported.", field="source")
+            values, target = [record.get(name) for record in batch], mapping.get(name) or column_name(name)
+            if target in types:
+                types[target] = _fitting_type(name, values, types[target], count, can_widen=target not in fixed)
             seen.setdefault(name, inference.ColumnValues()).add(values)
             check_column_count(len(seen))
         count += len(batch)
@@ -97,8 +101,26 @@ def inspect_json(
         one.has_null |= one.count < count
     columns = map_columns(list(seen), mapping)
     new = {name: seen[name].column(target, "source") for name, target in columns.items() if target not in known}
-    found = {name: new[name].type if name in new else known[target] for name, target in columns.items()}
-    return {"found": found, "columns": columns, "new": [[column.name, column.type] for column in new.values()]}
+    found = {name: new[name].type if name in new else types[target] for name, target in columns.items()}
+    widened = {name: kind for name, kind in types.items() if kind != known[name]}
+    if widened and (misfit := find_json_misfit(path, {name: found[name] for name in found})):
+        raise _misfit(misfit)  # a former value does not fit the type that a later one needs
+    new_columns = [[column.name, column.type] for column in new.values()]
+    return {"found": found, "columns": columns, "new": new_columns, "widened": widened}
+
+
+def _fitting_type(name: str, values: list[Any], kind: str, before: int, *, can_widen: bool) -> str:
+    """The type that a column needs for some more values, of the records after so many. Raises Invalid."""
+    unfit = inference.first_unfit(values, kind)
+    if unfit is None:
+        return kind
+    if can_widen and (wider := widening.wider_type(kind, values)):
+        return wider
+    raise _misfit(inference.describe_misfit(name, before + unfit + 1, values[unfit], kind))
+
+
+def _misfit(description: str) -> Invalid:
+    return Invalid(f"source: {description} Nothing was imported.", field="source")
 
 
 def map_columns(found: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
@@ -121,7 +143,8 @@ def find_json_misfit(path: str, types: Mapping[str, str]) -> str | None:
             inference.describe_misfit(name, number, value, types[name])
             for number, record in records
             for name, value in record.items()
-            if value is not None and not inference.is_of(value, types[name])
+            if value is not None
+            and not (inference.is_of(value, types[name]) and inference.first_unfit([value], types[name]) is None)
         ),
         None,
     )

@@ -82,13 +82,6 @@ class Stats:
 
 
 @dataclass(frozen=True)
-class Imported:
-    portalUri: str  # noqa: N815  # the spec's spelling, as below
-    table: str
-    imported: int
-
-
-@dataclass(frozen=True)
 class Exported:
     destination: str
     format: Format

@@ -24,7 +24,7 @@ from memory_mcp.families.portals.limits import ImportLimits
 from memory_mcp.families.portals.model import VIEWER, Labels, Record, Stats, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table, labels_in, writable
 from memory_mcp.families.portals.query_errors import query_error
-from memory_mcp.families.portals.record_writer import RecordWriter
+from memory_mcp.families.portals.record_writer import RecordWriter, notice_of
 from memory_mcp.families.portals.transfer_folders import TransferFolders
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class Portals:
             line = self._registry.open(folder)
             notices = self._records.write(caller, folder, line, table, records) if records else []
             self._label(caller, folder, line, name, description, is_counted=not records)
-        return Written(address.portal_uri, table, len(records), " ".join(notices) or None)
+        return Written(address.portal_uri, table, len(records), notice_of(notices))
 
     def _label(
         self,

@@ -1,19 +1,21 @@
 """Records of JSON, CSV and Parquet files, alone or in a zip, into tables of a portal."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb import error_messages
 from memory_mcp.engines.chdb.client import EngineError, EngineLine
 from memory_mcp.errors import Invalid
-from memory_mcp.families.portals import inference, inspection, storage, zip_files
+from memory_mcp.families.portals import inference, inspection, storage, widening, zip_files
 from memory_mcp.families.portals.address import TABLE
 from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, new_table_name
 from memory_mcp.families.portals.journal import StagedTable
 from memory_mcp.families.portals.model import Format, NewColumn, Table
+from memory_mcp.families.portals.record_writer import check_not_rounded, renaming_notices
+from memory_mcp.families.portals.widening import Widened
 
 MAX_TEXT_BYTES = 1024 * 1024
 
@@ -28,23 +30,42 @@ def table_name(source: str, given: str | None) -> str:
     return stem
 
 
-def load(target: ImportTarget, source: SourceFile, table: str, mapping: Mapping[str, str]) -> int:
-    """Add the records of a prepared file to a table, which is made if it is missing: all of them or none."""
+@dataclass(frozen=True)
+class _FileColumns:
+    """The columns of a file, and what a table needs for them."""
+
+    types: Mapping[str, str]  # as they are in the file
+    targets: Mapping[str, str]  # where each goes to
+    wanted: Sequence[NewColumn]  # what the table lacks
+    widened: Sequence[Widened]  # what gets a wider type in the table
+
+    def notices(self, mapping: Mapping[str, str]) -> list[str]:
+        """`mapping` are the names that the caller has given."""
+        renamed = {name: to for name, to in self.targets.items() if name != to and name not in mapping}
+        return [*renaming_notices(renamed), *map(str, self.widened)]
+
+
+def load(
+    target: ImportTarget, source: SourceFile, table: str, mapping: Mapping[str, str]
+) -> tuple[list[str], int, list[str]]:
+    """Add the records of a prepared file to a table, which is made if it is missing: all of them or none. Returns the
+    table, how many records there are, and notices."""
     target.drop_leftovers()
     known = next((one for one in storage.tables(target.line) if one.name == table), None)
     target.check_conflicts([table], [table] if known else [])
-    if known is None or target.on_conflict != "replace":
-        count, is_changed = _load_into(target.line, source, table, known, table, mapping)
-        if is_changed:
+    extended = None if target.on_conflict == "replace" else known
+    columns = _inspect(source.limited_line(target.line), source, mapping, table, extended)
+    if known is extended and not columns.widened:
+        count = _load_into(target.line, source, table, known, table, columns)
+        if columns.wanted:
             target.record_schema(target.line, table)
-        return count
-    try:
-        staged = new_table_name()
-        count, _ = _load_into(target.line, source, table, None, staged, mapping)
-        target.put_in_place([target.staged_table(staged, table)])
-    finally:
-        target.drop_leftovers()
-    return count
+    else:
+        try:
+            staged, count, _ = _stage_records(target, source, table, extended, columns)
+            target.put_in_place([staged])
+        finally:
+            target.drop_leftovers()
+    return [table], count, columns.notices(mapping)
 
 
 StageFile = Callable[[str], AbstractContextManager[Path]]
@@ -53,14 +74,14 @@ StageFile = Callable[[str], AbstractContextManager[Path]]
 
 def load_zip(
     target: ImportTarget, archive: SourceFile, files: Mapping[str, str], stage_file: StageFile
-) -> tuple[list[str], int]:
-    """Add the records of all files of a zip, or of none. `files` has the file of each table. Returns the tables, and
-    how many records there are."""
+) -> tuple[list[str], int, list[str]]:
+    """Add the records of all files of a zip, or of none. `files` has the file of each table. Returns the tables, how
+    many records there are, and notices."""
     target.drop_leftovers()
     known = {table.name: table for table in storage.tables(target.line)}
     target.check_conflicts(files, known)
     extended = known if target.on_conflict == "append" else {}
-    staged, total, budget = [], 0, archive.budget
+    staged, notices, total, budget = [], [], 0, archive.budget
     try:
         for table, file in files.items():
             with stage_file(PurePath(file).suffix) as path:
@@ -68,18 +89,21 @@ def load_zip(
                 if archive.format != "parquet":
                     archive.worker.call(inspection.prepare, path, archive.format)
                 source = replace(archive, path=path, budget=budget)
-                one, count, size = _stage_records(target, source, table, extended.get(table))
+                former = extended.get(table)
+                columns = _inspect(source.limited_line(target.line), source, {}, table, former)
+                one, count, size = _stage_records(target, source, table, former, columns)
             staged.append(one)
+            notices += [f"{table}: {notice}" for notice in columns.notices({})]
             total, budget = total + count, budget.without(count, size)
         check_not_cancelled(archive.cancelled)
         target.put_in_place(staged)
     finally:
         target.drop_leftovers()
-    return list(files), total
+    return list(files), total, notices
 
 
 def _stage_records(
-    target: ImportTarget, source: SourceFile, table: str, known: Table | None
+    target: ImportTarget, source: SourceFile, table: str, known: Table | None, columns: _FileColumns
 ) -> tuple[StagedTable, int, int]:
     """Load a file into a table with a temporary name, which begins with the rows of the `known` table. Returns that
     table, how many records the file holds, and how many bytes they take up."""
@@ -87,19 +111,32 @@ def _stage_records(
     if known is not None:
         storage.create_like(line, name, table)
         storage.link_rows(line, table, name)
+        known = _widen(line, name, known, columns.widened)
         before = storage.uncompressed_bytes(line, name)
-    count, _ = _load_into(line, source, table, known, name, {})
+    count = _load_into(line, source, table, known, name, columns)
     return target.staged_table(name, table), count, storage.uncompressed_bytes(line, name) - before
 
 
+def _widen(line: EngineLine, name: str, known: Table, widened: Sequence[Widened]) -> Table:
+    """Give columns of a copy of a known table, called `name`, other types. Returns the table as it is then."""
+    if not widened:
+        return known
+    check_not_rounded(line, known, widened, "source")
+    types = {column.name: column.type for column in widened}
+    storage.modify_columns(line, name, types)
+    return replace(
+        known, columns=[replace(column, type=types.get(column.name, column.type)) for column in known.columns]
+    )
+
+
 def _load_into(
-    line: EngineLine, source: SourceFile, table: str, known: Table | None, name: str, mapping: Mapping[str, str]
-) -> tuple[int, bool]:
+    line: EngineLine, source: SourceFile, table: str, known: Table | None, name: str, inspected: _FileColumns
+) -> int:
     """Add the records of a prepared file to the table that is called `name` now, and `table` once the import ends. It
-    is created unless it is `known`. Returns the number of records, and whether the table has new columns."""
+    is created unless it is `known`. Returns the number of records."""
     path, format_ = source.path, source.format
     stopping = source.limited_line(line)
-    found, columns, wanted = _inspect(stopping, source, mapping, table, known)
+    found, columns, wanted = inspected.types, inspected.targets, inspected.wanted
     types = {column.name: column.type for column in known.columns} if known else {}
     types |= {column.name: column.type for column in wanted}
     read_as = {name: types[target] for name, target in columns.items()}
@@ -123,13 +160,12 @@ def _load_into(
         raise Invalid(f"source: {reason} Nothing was imported.", field="source") from exc
     finally:
         storage.drop_table(line, temporary)
-    return count, bool(wanted)
+    return count
 
 
 def _inspect(
     line: EngineLine, source: SourceFile, mapping: Mapping[str, str], table: str, known: Table | None
-) -> tuple[dict[str, str], dict[str, str], list[NewColumn]]:
-    """The columns of a file with their types, where each goes to, and which of those a table needs first."""
+) -> _FileColumns:
     try:
         if source.format == "json":
             return _inspect_json(source, mapping, table, known)
@@ -137,22 +173,43 @@ def _inspect(
             _check_parquet(line, source)
         found = storage.file_columns(line, str(source.path), source.format)
         columns = inspection.map_columns(list(found), mapping)
-        return found, columns, _wanted(line, source.path, source.format, found, columns, table, known)
+        wanted = _wanted(line, source.path, source.format, found, columns, table, known)
+        return _FileColumns(found, columns, wanted, _widened(line, source, found, columns, known))
     except (EngineError, UnicodeDecodeError) as exc:
         reason = f" {exc}" if isinstance(exc, EngineError) else ""
         raise Invalid(f"source: this cannot be read as {source.format}.{reason}", field="source") from exc
 
 
-def _inspect_json(
-    source: SourceFile, mapping: Mapping[str, str], table: str, known: Table | None
-) -> tuple[dict[str, str], dict[str, str], list[NewColumn]]:
+def _inspect_json(source: SourceFile, mapping: Mapping[str, str], table: str, known: Table | None) -> _FileColumns:
     """The same for a JSON file, which a worker process reads."""
     usual = [] if known else list(inference.WELL_KNOWN.get(table, ()))
     there = {column.name: column.type for column in (*(known.columns if known else ()), *usual)}
+    fixed = [column.name for column in known.columns if column.primary] if known else list(there)
     seen = source.worker.call(
-        inspection.inspect_json, source.path, dict(mapping), there, source.max_rows, source.max_expanded_bytes
+        *(inspection.inspect_json, source.path, dict(mapping), there, fixed),
+        *(source.max_rows, source.max_expanded_bytes),
     )
-    return seen["found"], seen["columns"], [*usual, *(NewColumn(*column) for column in seen["new"])]
+    wanted = [*usual, *(NewColumn(*column) for column in seen["new"])]
+    widened = [Widened(name, there[name], kind) for name, kind in seen["widened"].items()]
+    return _FileColumns(seen["found"], seen["columns"], wanted, widened)
+
+
+def _widened(
+    line: EngineLine, source: SourceFile, found: Mapping[str, str], columns: Mapping[str, str], known: Table | None
+) -> list[Widened]:
+    """The columns of a known table that need a wider type for a CSV or Parquet file."""
+    types = {column.name: column.type for column in known.columns if not column.primary} if known else {}
+    path, seen = str(source.path), dict(found)
+    if source.format == "csv" and types:
+        seen |= {name: inference.date_type(*ends) for name, ends in storage.date_columns(line, path, found).items()}
+    wider = {
+        name: kind
+        for name, target in columns.items()
+        if target in types
+        and (kind := widening.wider_type_for_file(types[target], seen[name])) not in (None, types[target])
+    }
+    misfits = storage.misfits(line, path, source.format, found, {name: types[columns[name]] for name in wider})
+    return [Widened(columns[name], types[columns[name]], kind) for name, kind in wider.items() if name in misfits]
 
 
 def _check_parquet(line: EngineLine, source: SourceFile) -> None:
@@ -172,7 +229,7 @@ def _misfit(line: EngineLine, source: SourceFile, types: Mapping[str, str]) -> s
         return None
     misfits: dict[str, int] = {}
     with suppress(EngineError):
-        misfits = storage.misfits(line, str(source.path), types)
+        misfits = storage.misfits(line, str(source.path), "csv", types, types)
     name, number = min(misfits.items(), key=lambda one: one[1], default=("", 0))
     return f"{name!r} of record {number} does not fit {inference.plain_type(types[name])}." if number else None
 

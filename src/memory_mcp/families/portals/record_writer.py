@@ -20,6 +20,7 @@ from memory_mcp.families.portals.widening import Widened
 
 MAX_COLUMNS = 10_000  # of a table
 MAX_NAMES_SHOWN = 5  # in a notice
+MAX_NOTICES = 20  # in an answer
 _BELOW_MILLISECONDS = re.compile(r"\.\d{3}\d*[1-9]")
 _MIN_CHARS_BELOW_MILLISECONDS = 24
 
@@ -47,7 +48,7 @@ class RecordWriter:
             self._insert(line, table, known, [], records)
             folder.describe([_grown(one, len(records)) if one.name == table else one for one in tables])
             self._registry.report_change(caller, folder.address, list_changed=False)
-        return [*_renaming(renamed), *map(str, widened), *_rounding(_types(known, wanted), records)]
+        return [*renaming_notices(renamed), *map(str, widened), *_rounding(_types(known, wanted), records)]
 
     def _write_changing(
         self, caller: Caller, folder: PortalFolder, line: EngineLine, table: str, records: Sequence[Record]
@@ -77,7 +78,7 @@ class RecordWriter:
     ) -> None:
         """Widen a copy of the table, which shares its files, write the records to it, and put it in place: all of that,
         or nothing, also if a process ends meanwhile."""
-        _check_not_rounded(line, known, widened)
+        check_not_rounded(line, known, widened, "data")
         changed = _types(None, wanted) | {column.name: column.type for column in widened}
         types = _types(known, wanted) | changed
         self._check_fit(line, known.name, types, changed, records)
@@ -175,14 +176,15 @@ def _check_column_count(known: Table | None, wanted: Sequence[NewColumn]) -> Non
         )
 
 
-def _check_not_rounded(line: EngineLine, table: Table, widened: Sequence[Widened]) -> None:
-    """Raises Invalid if a column of whole numbers holds one that a fraction would round."""
+def check_not_rounded(line: EngineLine, table: Table, widened: Sequence[Widened], field: str) -> None:
+    """Raises Invalid if a column of whole numbers holds one that a fraction would round. `field` is the argument with
+    the fractions."""
     to_fractions = {column.name: column.former for column in widened if column.is_of_fractions}
     if (name := storage.rounded_by_fractions(line, table.name, to_fractions)) is not None:
         raise Invalid(
-            f"data: {shorten(name)!r} has whole numbers beyond 2^53, which a column of fractions would round. Nothing "
-            "was written. Write the fractions to another column.",
-            field="data",
+            f"{field}: {shorten(name)!r} has whole numbers beyond 2^53, which a column of fractions would round. "
+            "Nothing was written. Write the fractions to another column.",
+            field=field,
             column=shorten(name),
             type=inference.plain_type(to_fractions[name]),
         )
@@ -207,7 +209,16 @@ def _refused(name: str, number: int, value: object, kind: str) -> Invalid:
     )
 
 
-def _renaming(renamed: Mapping[str, str]) -> list[str]:
+def notice_of(notices: Sequence[str]) -> str | None:
+    """Some notices as one."""
+    shown = list(notices[:MAX_NOTICES])
+    if len(notices) > len(shown):
+        shown.append(f"{len(notices) - len(shown)} more columns were renamed or changed; portal_view lists them.")
+    return " ".join(shown) or None
+
+
+def renaming_notices(renamed: Mapping[str, str]) -> list[str]:
+    """For fields, by name, that go to columns of other names."""
     shown = list(renamed.items())[:MAX_NAMES_SHOWN]
     notices = [f"The field {shorten(name)!r} is the column {shorten(target)!r}." for name, target in shown]
     if len(renamed) > len(shown):

@@ -5,7 +5,7 @@ from pydantic import AfterValidator, Field
 
 from memory_mcp.caller import Scope
 from memory_mcp.families.family import Arguments, Call
-from memory_mcp.families.portals.answers import Deleted, Result, View, Written
+from memory_mcp.families.portals.answers import Deleted, Imported, Result, View, Written
 from memory_mcp.families.portals.family import portals as portals
 from memory_mcp.families.portals.model import (
     MAX_DESCRIPTION_CHARS,
@@ -13,7 +13,6 @@ from memory_mcp.families.portals.model import (
     VIEWER,
     Exported,
     Format,
-    Imported,
     OnConflict,
     Piece,
     Received,

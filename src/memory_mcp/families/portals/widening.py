@@ -48,6 +48,23 @@ def wider_type(kind: str, values: Sequence[Any]) -> str | None:
     return None
 
 
+def wider_type_for_file(kind: str, seen: str) -> str | None:
+    """The type in which a column of this type can hold values of a CSV or Parquet file's column, too, by the type that
+    the engine sees in the file; None if it can already, or if there is none."""
+    if kind.startswith("Nullable("):
+        inner = wider_type_for_file(kind[9:-1], seen)
+        return f"Nullable({inner})" if inner else None
+    seen = plain_type(seen)
+    if (whole := _WHOLE.fullmatch(kind)) and seen.startswith("Float"):
+        return "Float64"
+    if whole and (wider := _WHOLE.fullmatch(seen)):
+        min_bits = max(int(one[2]) + len(one[1]) for one in (whole, wider))
+        return next((f"Int{bits}" for bits in _WIDER_WHOLE_BITS if min_bits <= bits), None)
+    if kind in ("Date", "Date32") and seen.startswith("DateTime"):
+        return MOMENT_TYPE
+    return "Date32" if (kind, seen) == ("Date", "Date32") else None
+
+
 def _wider_whole(values: Sequence[Any], min_bits: int) -> str | None:
     """`min_bits` is what the stored numbers need, with their sign."""
     kinds = set(map(type, values))

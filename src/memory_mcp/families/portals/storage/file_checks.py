@@ -39,6 +39,13 @@ def _file_source(path: str, format_: str, columns: Mapping[str, str]) -> str:
     return f"file({literal(path)}, '{FORMATS[format_]}'{structure})"
 
 
+_NO_CAST = "accurateCastOrNull({0}, '{1}') IS NULL"
+_MISFITS = {  # a cast to these would cut off the time, or move the day
+    "Date": "ifNull(toString(toDateOrNull(toString({0}))) <> toString({0}), TRUE)",
+    "Date32": "ifNull(toString(toDate32OrNull(toString({0}))) <> toString({0}), TRUE)",
+}
+
+
 def too_wide(line: EngineLine, path: str, columns: Mapping[str, str], names: Iterable[str]) -> str | None:
     """One of a CSV file's columns that holds whole numbers only, and some too wide for every type."""
     fractions = [name for name in names if columns[name] == "Nullable(Float64)"]
@@ -97,18 +104,23 @@ def _first_true(line: EngineLine, source: str, expressions: Mapping[str, str]) -
     return next((name for number, name in enumerate(expressions) if row[f"c{number}"]), None)
 
 
-def misfits(line: EngineLine, path: str, types: Mapping[str, str]) -> dict[str, int]:
-    """The columns of a CSV file with a value that does not fit their type, and in which record that is first."""
+def misfits(
+    line: EngineLine, path: str, format_: str, columns: Iterable[str], types: Mapping[str, str]
+) -> dict[str, int]:
+    """The columns of a CSV or Parquet file with a value that does not fit their type, and in which record that is
+    first."""
     plain = {name: kind.removeprefix("Nullable(").removesuffix(")") for name, kind in types.items()}
-    plain = {name: kind for name, kind in plain.items() if re.fullmatch(r"U?Int\d+|Float\d+|UUID|Bool", kind)}
+    plain = {
+        name: kind for name, kind in plain.items() if re.fullmatch(r"U?Int\d+|Float\d+|UUID|Bool|Date|Date32", kind)
+    }
     if not plain:
         return {}
     expressions = ", ".join(
-        f"toInt64(minIf(number, {quote(name)} IS NOT NULL AND accurateCastOrNull({quote(name)}, '{kind}') IS NULL)) "
+        f"toInt64(minIf(number, {column} IS NOT NULL AND {_MISFITS.get(kind, _NO_CAST).format(column, kind)})) "
         f"AS c{number}"
-        for number, (name, kind) in enumerate(plain.items())
+        for number, (column, kind) in enumerate(zip(map(quote, plain), plain.values(), strict=True))
     )
-    source = _file_source(path, "csv", types)
+    source = _file_source(path, format_, dict.fromkeys(columns, ""))
     (row,) = line.rows(
         f"SELECT {expressions} FROM (SELECT rowNumberInAllBlocks() + 1 AS number, * FROM {source}) "
         "SETTINGS max_threads = 1, input_format_parallel_parsing = 0, output_format_json_quote_64bit_integers = 0"
