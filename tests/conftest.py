@@ -1,4 +1,5 @@
 import os
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -27,8 +28,21 @@ hypothesis.settings.load_profile("house")
 
 os.environ |= SHARED  # for processes that inherit our environment
 
+POSIX_ONLY = re.compile(
+    r"^(?:from tests\.(?:processes|wire|terminal|web|sync)\b|import (?:fcntl|pty|resource|termios))", re.MULTILINE
+)
+POSIX_FOLDERS = ("families/portals", "engines/chdb", "engines/isolation", "deploy", "install")
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 ERAS = ("legacy", "2026-07-28")
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """On Windows, tests that need chDB, fork processes or open terminals are left out."""
+    if os.name != "nt" or collection_path.suffix != ".py":
+        return None
+    folder = collection_path.parent.relative_to(Path(__file__).parent).as_posix()
+    is_left_out = folder in POSIX_FOLDERS or POSIX_ONLY.search(collection_path.read_text(encoding="utf-8"))
+    return True if is_left_out else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
