@@ -29,7 +29,7 @@ SHARED = (
 """Most tests are not about shared servers, and are faster without one."""
 MAX_STDIN = 10_000  # fits into a pipe that is not read yet
 
-_context = multiprocessing.get_context("forkserver")
+_context: Any = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
 _context.set_forkserver_preload(PRELOADED)
 
 

@@ -24,6 +24,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "validation",
         "logs",
         "setting_types",
+        "operating_system",
         "settings",
         "peers",
         "relay",
@@ -211,6 +212,15 @@ def test_locks_are_known_in_one_module() -> None:
     for module in MODULES:
         if module.names not in (("engines", "files", "lock"), ("relay", "server_socket")):  # the latter imports little
             assert not {name.split(".")[0] for name in module.imports()} & {"fcntl", "filelock"}, module.path
+
+
+def test_the_operating_system_is_known_in_one_module() -> None:
+    """What only Linux's kernel offers is in modules of its own, and chDB is not there for Windows."""
+    linux = {("engines", "files", "rename"), ("engines", "isolation"), ("engines", "chdb")}
+    for module in MODULES:
+        if module.names != ("operating_system",) and not {module.names, module.names[:2]} & linux:
+            text = module.path.read_text(encoding="utf-8")
+            assert not re.search(r"\bos\.name\b|\bsys\.platform\b|\bO_CLOEXEC\b|hasattr\(socket", text), module.path
 
 
 def test_the_names_of_sqlites_siblings_are_known_in_one_module() -> None:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from memory_mcp import operating_system
 from memory_mcp.changes import Change
 from memory_mcp.clock import new_id
 from memory_mcp.errors import Unavailable
@@ -41,7 +42,7 @@ class Peers:
     ) -> None:
         """Call `listener` for every change another server publishes, and `disconnect_unwanted` when another server has
         marked clients to disconnect. Both are called in a separate thread."""
-        if not hasattr(socket, "AF_UNIX"):
+        if not operating_system.THIS.has_unix_sockets:
             return
         receiving = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:

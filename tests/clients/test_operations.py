@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from memory_mcp import operating_system
 from memory_mcp.clients import CLIENTS, ClientConfigurations, ClientProgram, Http, Machine, Stdio, jsonc, toml
-from memory_mcp.clients.model import System
 from memory_mcp.clients.operations import Plan
 from memory_mcp.errors import Conflict, Invalid, Unavailable
 
@@ -383,7 +383,7 @@ LINUX = MACOS | {
 
 
 @pytest.mark.parametrize(("system", "files"), [("windows", WINDOWS), ("macos", MACOS), ("linux", LINUX)])
-def test_each_system_has_its_own_paths(system: System, files: dict[str, str]) -> None:
+def test_each_system_has_its_own_paths(system: operating_system.Name, files: dict[str, str]) -> None:
     home = Path("/home/ann")
     machine = Machine(system, home, home, {})
     assert {id_: client.file(machine) for id_, client in CLIENTS.items()} == {

@@ -2,17 +2,18 @@
 
 import os
 import re
-import select
 import shlex
 import socket
 import subprocess
 import sys
+import threading
 import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from memory_mcp import operating_system
 from memory_mcp.access.sign_ins import sign_in_url
 from memory_mcp.app import open_access
 from memory_mcp.caller import LOCAL_USER
@@ -81,11 +82,13 @@ def _start(chosen: Settings) -> tuple[int, str]:
             stdout=writing,
             stderr=log,
             cwd=chosen.data_dir,
-            start_new_session=True,  # it outlives this terminal
+            **operating_system.THIS.background_options,
         )
     os.close(writing)
-    ready, _, _ = select.select([reading], [], [], START_TIMEOUT_S)
-    printed = os.read(reading, MAX_MESSAGE_BYTES) if ready else b""  # the server writes it at once
+    late = threading.Timer(START_TIMEOUT_S, server.kill)  # which ends the reading: Windows cannot wait for a pipe
+    late.start()
+    printed = os.read(reading, MAX_MESSAGE_BYTES)  # the server writes it at once
+    late.cancel()
     os.close(reading)
     if not printed:
         server.kill()
@@ -118,6 +121,4 @@ def _print_start(pid: int, message: str, data_dir: Path | None) -> None:
 
 def _has_display() -> bool:
     """Without one, `webbrowser` would start a browser for terminals."""
-    if os.name == "nt" or sys.platform == "darwin":
-        return True
-    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))
+    return operating_system.THIS.has_display(os.environ)

@@ -9,14 +9,15 @@ import sysconfig
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
+
+from memory_mcp import operating_system
 
 NAME = "memory"
 BRIDGE_HEADER = "MEMORY_MCP_AUTHORIZATION"
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
-System = Literal["linux", "macos", "windows"]
 Entry = dict[str, Any]
 """One server in a client's configuration."""
 
@@ -25,7 +26,7 @@ Entry = dict[str, Any]
 class Machine:
     """What the location of a client's configuration depends on."""
 
-    system: System
+    system: operating_system.Name
     home: Path
     here: Path
     environ: Mapping[str, str]
@@ -48,8 +49,7 @@ class Machine:
 
 
 def this_machine(environ: Mapping[str, str]) -> Machine:
-    systems: dict[str, System] = {"win32": "windows", "darwin": "macos"}
-    return Machine(systems.get(sys.platform, "linux"), Path.home(), Path.cwd(), environ)
+    return Machine(operating_system.THIS.name, Path.home(), Path.cwd(), environ)
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,7 @@ Way = Stdio | Http
 
 def own_command(*more: str) -> Stdio:
     """The command that starts this installation, independent of PATH and the current folder."""
-    name = "memory-mcp.exe" if sys.platform == "win32" else "memory-mcp"
-    script = Path(sysconfig.get_path("scripts")) / name
+    script = Path(sysconfig.get_path("scripts")) / operating_system.THIS.program_name("memory-mcp")
     if script.is_file():
         return Stdio(str(script), more)
     return Stdio(sys.executable, ("-m", "memory_mcp", *more))

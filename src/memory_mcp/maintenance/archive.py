@@ -18,6 +18,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from memory_mcp import operating_system
 from memory_mcp.engines.files.file_tree import LeftOut
 from memory_mcp.engines.sqlite.database_kind import LOCKS, DatabaseKind
 from memory_mcp.errors import AppError, Invalid, Unavailable
@@ -106,7 +107,7 @@ class ArchiveReader:
         """Raises DamagedBackup if the part was changed. `on_bytes` gets the size of each piece that is written."""
         digest, size = sha256(), 0
         with _translate_errors(entry.path), self._zip.open(entry.path) as reading:
-            handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+            handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | operating_system.O_BINARY, 0o600)
             with os.fdopen(handle, "wb") as writing:
                 while chunk := reading.read(CHUNK_BYTES):
                     digest.update(chunk)
@@ -253,7 +254,7 @@ def _is_count(number: object) -> bool:
 def _is_plain(part: str) -> bool:
     if part in ("", ".", "..") or "\0" in part or len(part.encode(errors="replace")) > 255:
         return False
-    return os.name != "nt" or not re.search(r'[<>:"|?*\\]', part)
+    return operating_system.THIS.is_file_name(part)
 
 
 @contextmanager

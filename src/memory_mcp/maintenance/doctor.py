@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from memory_mcp import operating_system
 from memory_mcp.clock import Clock
 from memory_mcp.embedding import Options, model_files
 from memory_mcp.engines.files import data_directory, staging
@@ -279,7 +280,7 @@ def _is_stale(path: Path) -> bool:
         with suppress(OSError), FileLock(path).try_acquire() as is_free:
             return is_free
         return False
-    if path.suffix != ".sock" or not hasattr(socket, "AF_UNIX"):
+    if path.suffix != ".sock" or not operating_system.THIS.has_unix_sockets:
         return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sending:
         try:

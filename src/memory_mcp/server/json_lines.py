@@ -21,6 +21,8 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from memory_mcp import operating_system
+
 MAX_READ_BYTES = 65536
 SAFE_WRITE_BYTES = 4096  # a pipe that is ready accepts this much without blocking (PIPE_BUF)
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -214,7 +216,9 @@ async def _ready(fd: int, watch: Callable[..., None], forget: Callable[[int], ob
 
 def _make_nonblocking(fd: int) -> bool:
     """True for pipes and sockets. A terminal stays blocking: other programs share it and do not expect the change."""
-    if os.name == "nt" or not (stat.S_ISFIFO(mode := os.fstat(fd).st_mode) or stat.S_ISSOCK(mode)):
+    if not operating_system.THIS.can_poll_pipes or not (
+        stat.S_ISFIFO(mode := os.fstat(fd).st_mode) or stat.S_ISSOCK(mode)
+    ):
         return False
     os.set_blocking(fd, False)
     return True

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from memory_mcp import operating_system
 from memory_mcp.engines.files.rename import exchange, rename_to_new
 from memory_mcp.engines.files.rooted_folder import FolderEntry
 
@@ -79,7 +80,7 @@ def write_new(
 
 def sync(path: Path) -> None:
     """Make a file, or a change of names in a folder, survive a power cut."""
-    if os.name == "posix":  # elsewhere a folder cannot be opened
+    if operating_system.THIS.can_sync_folders:
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -101,7 +102,7 @@ def remove_unfinished(folder: FolderEntry, now: float) -> None:
 
 def _write_part(target: FolderEntry, data: bytes, durable: bool, mode: int = NEW) -> FolderEntry:
     part = target.beside(f".{secrets.token_hex(6)}{UNFINISHED}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | operating_system.O_BINARY
     fd = os.open(part.path, flags, target.mode_of_new(mode), dir_fd=part.fd)
     try:
         with open(fd, "wb") as file:

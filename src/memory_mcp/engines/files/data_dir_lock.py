@@ -70,7 +70,7 @@ def _open(folder: Path) -> int:
     try:
         for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
             missing.mkdir(mode=0o700, exist_ok=True)
-        return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as exc:
         raise Unusable(
             "The data directory cannot be opened or written. Check that it exists and is yours, or use another "

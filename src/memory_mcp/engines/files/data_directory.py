@@ -10,6 +10,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from memory_mcp import operating_system
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.rooted_folder import FolderEntry
 
@@ -69,7 +70,7 @@ def prepare(folder: Path) -> None:
         tenants = [path for path in (folder / "users").glob("[!.]*") if path.is_dir() and not path.is_symlink()]
         for tenant in tenants:
             mark(tenant)
-        if os.name == "posix" and not is_shared(folder):
+        if operating_system.THIS.has_permissions and not is_shared(folder):
             _make_private(folder, tenants)
 
 

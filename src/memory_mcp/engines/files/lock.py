@@ -88,8 +88,8 @@ class FileLock:
 
     def _open(self) -> int:
         if self.path.is_dir():
-            return os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            return os.open(self.path, os.O_RDONLY)
+        return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
 
     @contextmanager
     def _filelock(self, deadline: float) -> Iterator[bool]:
@@ -135,7 +135,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    handle = os.open(folder, os.O_RDONLY)
     try:
         lock_handle(handle, LOCK_TIMEOUT_S)
         yield
@@ -148,7 +148,7 @@ def is_free(path: Path) -> bool:
     if fcntl is None:
         return False
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY)
     except OSError:
         return False
     try:

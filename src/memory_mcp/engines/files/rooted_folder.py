@@ -14,16 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from memory_mcp.operating_system import O_BINARY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK
+
 HAS_DIR_FD = os.open in os.supports_dir_fd
 MAX_SYMLINKS = 40  # followed on one path
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_FILE = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)  # opening a pipe must not block
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+_FOLDER = os.O_RDONLY | O_DIRECTORY | O_NOFOLLOW
+_FILE = os.O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_BINARY  # nonblocking: a pipe is opened, too
 
 
 class Outside(OSError):
@@ -243,7 +239,7 @@ def _no_file(name: str) -> FileNotFoundError:
 
 def _open_folder(path: str | Path, fd: int | None) -> int:
     # The path of the top folder may contain symlinks: the user chose it.
-    return os.open(path, _FOLDER if fd is not None else _FOLDER & ~getattr(os, "O_NOFOLLOW", 0), dir_fd=fd)
+    return os.open(path, _FOLDER if fd is not None else _FOLDER & ~O_NOFOLLOW, dir_fd=fd)
 
 
 def _close(stack: list[int], keep: int = 0) -> None:

@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
+from memory_mcp import operating_system
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.rooted_folder import FolderEntry, Outside, Root
@@ -72,7 +73,7 @@ def _check_free(place: FolderEntry) -> None:
 def _copy_over(made: Path, place: FolderEntry) -> None:
     """Copy to another disk: under a temporary name first, so that no process sees half of the file."""
     part = place.beside(f".{secrets.token_hex(6)}{atomic_write.UNFINISHED}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | operating_system.O_BINARY
     fd = os.open(part.path, flags, 0o600, dir_fd=part.fd)
     try:
         with made.open("rb") as reading, os.fdopen(fd, "wb") as writing:

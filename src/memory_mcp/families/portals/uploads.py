@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import Any
 
+from memory_mcp import operating_system
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.files.rooted_folder import FolderEntry, Outside, Root
@@ -108,7 +109,7 @@ def _decoded(data: str) -> bytes:
 
 
 def _opened(place: FolderEntry) -> int:
-    flags = os.O_RDWR | os.O_CREAT | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY", "O_NOFOLLOW"))
+    flags = os.O_RDWR | os.O_CREAT | operating_system.O_BINARY | operating_system.O_NOFOLLOW
     return os.open(place.path, flags, 0o600, dir_fd=place.fd)
 
 

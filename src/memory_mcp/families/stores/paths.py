@@ -1,10 +1,10 @@
 """Names that memories, categories and stores may have."""
 
-import os
 import re
 import unicodedata
 from collections.abc import Iterable
 
+from memory_mcp import operating_system
 from memory_mcp.errors import Conflict, Invalid
 from memory_mcp.families.stores.model import Parts
 from memory_mcp.names import hidden_character
@@ -14,7 +14,6 @@ MAX_NAME_CHARS = 120  # characters
 MAX_NAME_BYTES = 200  # with .md and the suffix of a temporary name, under the 255 of every file system
 MAX_PATH_CHARS = 240
 MAX_PATH_PARTS = 16
-IS_WINDOWS = os.name == "nt"  # elsewhere a file may well be called C:\\x
 
 # Names that Windows reserves for devices, with any extension.
 _DEVICES = {
@@ -33,7 +32,7 @@ _FORBIDDEN = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f]')
 def parsed(path: str, field: str = "path") -> Parts:
     """The parts of a path. Raises Invalid for one that could lead anywhere but into the store."""
     parts = tuple(path.split("/"))
-    if path.startswith("/") or (IS_WINDOWS and ("\\" in path or ":" in path)):
+    if not operating_system.THIS.is_relative(path):
         raise Invalid(f"{field}: give a path relative to the store, with '/' between its parts.", field=field)
     for part in parts:
         if part in ("", ".", ".."):
