@@ -19,7 +19,7 @@ from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import Line
 from memory_mcp.server.stdio import local_line
 from tests.exhaustive import IS_SOAK
-from tests.processes import SHARED
+from tests.shared_servers import SHARED
 
 hypothesis.settings.register_profile(  # a busy machine is no bug
     "house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]

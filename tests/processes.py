@@ -18,18 +18,14 @@ from multiprocessing import reduction
 from pathlib import Path
 from typing import IO, Any
 
+from tests.shared_servers import SHARED
+
 COMMAND = [sys.executable, "-m", "memory_mcp"]
 PRELOADED = ["memory_mcp.cli", "memory_mcp.server.http", "memory_mcp.server.stdio", "memory_mcp.server.hub", __name__]
 RUN_TIMEOUT_S = 120.0
-SHARED = (
-    {"MEMORY_MCP_SHARED": "auto", "MEMORY_MCP_SHARED_IDLE": "0"}
-    if os.environ.get("MEMORY_MCP_TEST_SHARED")  # `make shared-tests`
-    else {"MEMORY_MCP_SHARED": "off"}
-)
-"""Most tests are not about shared servers, and are faster without one."""
 MAX_STDIN = 10_000  # fits into a pipe that is not read yet
 
-_context: Any = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
+_context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(PRELOADED)
 
 

@@ -120,7 +120,7 @@ def test_it_serves_to_other_machines_as_an_unprivileged_user() -> None:
     assert last["USER"] not in ("root", "0")
     assert last["EXPOSE"] == str(chosen.port)
     assert f"127.0.0.1:{chosen.port}/healthz" in last["HEALTHCHECK"]
-    names = dict(pair.split("=", 1) for pair in last["ENV"].split())
+    names = dict(pair.split("=", 1) for word, rest in instructions() if word == "ENV" for pair in rest.split())
     assert names["MEMORY_MCP_DATA_DIR"] == last["VOLUME"]
     known = {name for field in settings.Settings.model_fields for name in settings.env_names(field)}
     assert {name for name in names if name.startswith(settings.ENV_PREFIX)} <= known

@@ -61,6 +61,7 @@ def stdio_server(user: User, command: Sequence[str], **variables: str) -> Iterat
         server.send({"method": "notifications/initialized"})
         yield server
         assert server.close() == 0
+        user.run(*command, "stop", **variables)  # the shared server, which waits for the next client
     finally:
         server.kill()
 
