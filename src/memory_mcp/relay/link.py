@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import socket
 import struct
 import sys
@@ -29,11 +28,23 @@ class Link:
 
 def reach(options: Options, server: ServerSocket, hello: dict[str, object]) -> Link:
     """Raises NotShared."""
+    return _greet(options, server, hello)[0]
+
+
+def ask(options: Options, server: ServerSocket, verb: str, **more: object) -> dict[str, object]:
+    """One request beside MCP, to a server that is started if none runs. Raises NotShared."""
+    hello = greeting(verb=verb, arguments=options.server_arguments, environ=options.environ, **more)
+    reached, answer = _greet(options, server, hello)
+    reached.wire.close()
+    return answer
+
+
+def _greet(options: Options, server: ServerSocket, hello: dict[str, object]) -> tuple[Link, dict[str, object]]:
     for _ in range(MAX_SERVERS):
         wire = server.connect() or _start(options, server)
         answer, rest = _exchange(wire, hello)
-        if answer.get(KEY) == "welcome":
-            return Link(wire, rest)
+        if answer.get(KEY) in ("welcome", "answer"):
+            return Link(wire, rest), answer
         wire.close()
         if answer.get(KEY) == "refused":
             raise NotShared(str(answer.get("reason")))
@@ -108,7 +119,6 @@ def _spawn(options: Options, listening: int) -> None:
     """In a session of its own: signals for the client's process group do not reach it."""
     import subprocess  # a relay that finds a server does not need it
 
-    signal.signal(signal.SIGCHLD, _reap)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     log = os.open(os.path.join(options.data_dir, LOG), flags, 0o600)
     try:
@@ -122,11 +132,3 @@ def _spawn(options: Options, listening: int) -> None:
         )
     finally:
         os.close(log)
-
-
-def _reap(number: int, frame: object) -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass

@@ -54,6 +54,7 @@ class Pump:
     def connect(self) -> None:
         """Reach the server, or start one. Raises NotShared."""
         self._server.prepare()
+        signal.signal(signal.SIGCHLD, _reap)
         self._presence = hold_presence(self._options.data_dir, self._id)
         try:
             self._attach(link.reach(self._options, self._server, self._hello()))
@@ -262,6 +263,15 @@ class Pump:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
+
+
+def _reap(*_: object) -> None:
+    """A server that this process has started has ended."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
 
 
 def _make_nonblocking(fd: int) -> bool:

@@ -320,6 +320,16 @@ def test_a_restore_ends_an_idle_server_and_is_refused_while_clients_are_connecte
     assert servers(data_dir) == []
 
 
+def test_hooks_are_answered_by_the_shared_server(tmp_path: Path, connect: Connect) -> None:
+    client = connect()
+    client.call("memory_create", content="We deploy on Tuesdays", namespace=f"project/{tmp_path.name}")
+    event = json.dumps({"session_id": "s", "cwd": str(tmp_path), "source": "startup"})
+    done = run("hook", "SessionStart", "--data-dir", tmp_path, stdin=event, env=environment(**SHARED))
+
+    assert "We deploy on Tuesdays" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
+    assert server_pid(tmp_path)  # and no other
+
+
 def test_hostile_hellos_are_refused_and_harm_no_one(tmp_path: Path, connect: Connect) -> None:
     client = connect()
     own = ServerSocket(str(tmp_path))

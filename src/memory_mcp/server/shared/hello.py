@@ -73,19 +73,27 @@ def _numbers(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
-def line_of(app: App, hello: Hello) -> Line:
-    """The connection that the hello asks for. Raises Invalid if this server's settings are not those of the client."""
+def check_settings(app: App, hello: Hello) -> settings.Settings:
+    """The settings of the client. Raises Invalid if this server's differ."""
     try:
         given = settings.parser("memory-mcp serve").parse(hello.arguments)
         chosen = settings.load(given, hello.environ).settings
-        families = frozenset(registry.chosen(app.families, chosen.families))
-        scopes = parse_scopes(chosen.scopes)
+        registry.chosen(app.families, chosen.families)
     except AppError as exc:
         raise Invalid(exc.message) from exc
-    if other := _differing(app.settings, chosen):
-        raise Invalid(f"these settings differ from the shared server's: {', '.join(other)}")
+    differing = _differing(app.settings, chosen)
     if app.settings.families and not chosen.families:
-        raise Invalid("these settings differ from the shared server's: families")
+        differing.append("families")
+    if differing:
+        raise Invalid(f"these settings differ from the shared server's: {', '.join(differing)}")
+    return chosen
+
+
+def line_of(app: App, hello: Hello) -> Line:
+    """The connection that the hello asks for. Raises Invalid if this server's settings are not those of the client."""
+    chosen = check_settings(app, hello)
+    families = frozenset(registry.chosen(app.families, chosen.families))
+    scopes = parse_scopes(chosen.scopes)
     named = chosen.session_id
     connection = Connection(
         LOCAL_USER, named or hello.connection or new_id(), own_is_named=named is not None, relay=hello.connection

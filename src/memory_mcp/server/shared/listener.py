@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 import anyio
@@ -22,6 +23,7 @@ from memory_mcp.server.json_lines import Answers, Requests
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import Line
 from memory_mcp.server.shared import hello as hellos
+from memory_mcp.server.shared import hooks
 from memory_mcp.server.shared.hello import Hello
 from memory_mcp.server.shared.resumption import lines_to_repeat, setup_lines
 
@@ -41,7 +43,9 @@ class RelayListener:
         self._identity = own.identity()
         self._lines: dict[asyncio.Task[None], _RelayLine | None] = {}
         self._reconnects_on_demand = False
-        self.verbs: dict[str, AnswerVerb] = {}  # requests beside MCP that another process of this user may make
+        self.verbs: dict[str, AnswerVerb] = {
+            "hook": partial(hooks.answer, server.app)
+        }  # requests beside MCP that another process of this user may make
         self.left = asyncio.Event()  # set whenever a client has left
         self.before_last_leaves: Callable[[], None] = lambda: None
 
@@ -142,8 +146,11 @@ class RelayListener:
         answer = self.verbs.get(hello.verb)
         if answer is None:
             await _send(wire, {KEY: "refused", "reason": f"the shared server does not know {hello.verb}"})
-        else:
+            return
+        try:
             await _send(wire, {KEY: "answer", **await answer(hello)})
+        except Invalid as exc:
+            await _send(wire, {KEY: "refused", "reason": exc.message})
 
     async def _serve_client(self, relayed: "_RelayLine") -> None:
         self._lines[cast("asyncio.Task[None]", asyncio.current_task())] = relayed
