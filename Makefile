@@ -77,8 +77,9 @@ ui: setup ## Generate the API types, format and build the web app and the viewer
 ui-check: setup ## Check that the committed web app matches ui/; if Node is installed, by building it
 	$(BIN)/python -m tools.ui --check --rebuild
 
-pictures: setup ## Take the pictures of the web app in docs/pictures again
+pictures: setup ## Take the pictures of the web app and record the terminal in docs/pictures again
 	$(BIN)/python -m tests.web.pictures
+	$(BIN)/python -m tools.recording
 
 check: static ui-check test ## Run everything that CI runs
 

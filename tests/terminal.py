@@ -6,7 +6,8 @@ import select
 import struct
 import subprocess
 import termios
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tests.processes import COMMAND, environment
 
@@ -14,15 +15,22 @@ ANSWER_TIMEOUT_S = 60.0
 
 
 class Terminal:
-    """`memory-mcp` with a terminal of its own as stdin, stdout and stderr."""
+    """`memory-mcp`, or another program, with a terminal of its own as stdin, stdout and stderr."""
 
-    def __init__(self, *arguments: object, columns: int = 80, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *arguments: object,
+        columns: int = 80,
+        env: Mapping[str, str] | None = None,
+        program: Sequence[str] = COMMAND,
+        cwd: Path | None = None,
+    ) -> None:
         self._fd, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         own = {"TERM": "xterm-256color", "MEMORY_MCP_EMBEDDER": "none", **(env or {})}
-        command = [*COMMAND, *map(str, arguments)]  # a fresh process: Rich looks for the terminal when it is imported
+        command = [*program, *map(str, arguments)]  # a fresh process: Rich looks for the terminal when it is imported
         kept = {name: value for name, value in environment(**own).items() if name not in ("COLUMNS", "LINES")}
-        self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=kept)
+        self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=kept, cwd=cwd)
         os.close(theirs)
         self.shown = ""
 

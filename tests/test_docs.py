@@ -55,11 +55,3 @@ def test_the_generated_pages_are_fresh() -> None:
 def test_every_link_leads_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
-
-
-def test_the_ten_lines_of_the_readme_work(tmp_path: Path) -> None:
-    [program] = re.findall(r"```python\n(.+?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    command = f'command="{Path(sys.executable).parent / "memory-mcp"}", args=["--data-dir", "{tmp_path}"]'
-    program = program.replace('command=".venv/bin/memory-mcp"', command)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert "We back up nightly." in done.stdout

@@ -1,5 +1,5 @@
-"""Make docs/tools.md, settings.md, errors.md and schema.md, and the end of command-line.md, from the code; with
---check, say which are stale."""
+"""Make docs/tools.md, settings.md, errors.md and schema.md, and the end of command-line.md, from the code, and the
+chart of README.md from benchmarks.md; with --check, say which are stale."""
 
 import json
 import sys
@@ -26,8 +26,10 @@ from memory_mcp.server import schemas
 from memory_mcp.sessions import live_db
 from memory_mcp.settings import SECRETS, Settings, env_name, env_names, flag
 from memory_mcp.sync import hub
+from tools.chart import chart
 
 COMMAND_LINE = "command-line.md"  # only its end is made from the code
+CHART = "pictures/graph-calls.svg"
 DOCS = Path(__file__).parents[1] / "docs"
 MADE = "<!-- Made by tools/make_docs.py from the code. Change it there, then run `make format`. -->\n"
 ARGUMENT_RULES = """\
@@ -220,6 +222,7 @@ def main() -> int:
     texts = {name: MADE + "\n" + "\n\n".join(page()) + "\n" for name, page in PAGES.items()}
     own, _, _ = (DOCS / COMMAND_LINE).read_text(encoding="utf-8").partition(MADE)
     texts[COMMAND_LINE] = f"{own.rstrip()}\n\n{MADE}" + "\n" + "\n\n".join(commands()) + "\n"
+    texts[CHART] = chart((DOCS / "benchmarks.md").read_text(encoding="utf-8"))
     for name, text in texts.items():
         path = DOCS / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -159,6 +159,15 @@ def test_search_prints_notices(here: Path, capsys: pytest.CaptureFixture[str], m
     assert capsys.readouterr() == ("Nothing matches.\n", "3 more did not fit.\n")
 
 
+def test_search_says_that_the_model_is_missing(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMORY_MCP_EMBEDDER", "auto")
+    monkeypatch.setenv("MEMORY_MCP_MODELS_DIR", str(here / "none"))
+    assert not left_with("search", "teapot")
+    assert "memory-mcp models pull" in capsys.readouterr().err
+
+
 def test_stats_say_plainly_why_a_family_cannot_be_counted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "stores.yaml").write_text("- [", encoding="utf-8")
     assert not left_with("stats")

@@ -8,8 +8,11 @@ from pydantic import TypeAdapter
 from rich.console import Console
 from rich.text import Text
 
+from memory_mcp.app import App, embedding_options
+from memory_mcp.caller import Caller
 from memory_mcp.cli.common import AsJson, DataDir, new_session, report_as_usage_error, split_names, use_app
 from memory_mcp.cli.output import console, print_json
+from memory_mcp.embedding import model_files
 from memory_mcp.errors import Invalid
 from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import Author, NewNote
@@ -19,6 +22,10 @@ from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.stores.model import Metadata, ref_of
 from memory_mcp.families.vault.model import NewMemory, uri_of
 from memory_mcp.names import new_namespace
+
+BY_WORDS_ONLY = (
+    "This searched by words only. `memory-mcp models pull` fetches the model for search by meaning, 35 MB, once."
+)
 
 Tags = Annotated[str, typer.Option(help="Comma-separated.", show_default=False)]
 
@@ -38,6 +45,7 @@ def search(
     question = RecallQuery(query, tuple(split_names(families)), tuple(split_names(tags)), limit)
     with use_app(data_dir) as (app, caller), report_as_usage_error():  # it refuses only bad queries
         found = app.recall.recall(caller, new_session(caller), question)
+        lacks_model = _lacks_model(app, caller)
     if as_json:
         print_json(TypeAdapter(Recalled).dump_python(found, mode="json"))
         return
@@ -48,6 +56,8 @@ def search(
         out.print("Nothing matches.")
     if found.notice:
         typer.echo(found.notice, err=True)
+    if lacks_model:
+        typer.echo(BY_WORDS_ONLY, err=True)
     for missing in found.incomplete:
         typer.echo(f"{missing.family}: {missing.error}", err=True)
 
@@ -121,6 +131,13 @@ def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         text = counts.get("error") or ", ".join(f"{count} {name}" for name, count in counts.items())
         out.print(Text.assemble((f"{family:<9}", "bold"), text))
     typer.echo(f"in {place}")
+
+
+def _lacks_model(app: App, caller: Caller) -> bool:
+    """Whether nothing is found by its meaning because the built-in model was never pulled."""
+    options = embedding_options(app.settings)
+    is_missing = options.kind in ("auto", "builtin") and not model_files.are_installed(options.model_folder)
+    return is_missing and not app.notes.reader.embed_stats(caller).backend_name
 
 
 def _content(text: str | None) -> str:
