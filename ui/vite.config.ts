@@ -16,6 +16,7 @@ export default defineConfig(({ mode }) =>
           emptyOutDir: false,
           target: 'es2022',
           modulePreload: false,
+          license: { fileName: 'viewer-licenses.md' }, // of the packages inside, which most of them require
           rolldownOptions: { input: 'viewer.html' },
         },
       }
@@ -29,6 +30,7 @@ export default defineConfig(({ mode }) =>
           modulePreload: false,
           assetsInlineLimit: 0,
           cssCodeSplit: false,
+          license: { fileName: 'licenses.md' },
           rolldownOptions: {
             input: 'index.html',
             output: {

@@ -47,6 +47,7 @@ def test_the_wheel_holds_the_package_with_its_data_and_nothing_else(wheel: Path)
     described = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
     assert set(contents(wheel)) == package_files() | {f"{DIST_INFO}/{name}" for name in described}
     assert {"memory_mcp/py.typed", "memory_mcp/web/viewer.html", "memory_mcp/web/app/index.html"} <= package_files()
+    assert {"memory_mcp/web/viewer-licenses.md", "memory_mcp/web/app/licenses.md"} <= package_files()
 
 
 def test_the_wheel_describes_itself(wheel: Path) -> None:
