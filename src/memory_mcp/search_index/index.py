@@ -9,7 +9,7 @@ from memory_mcp.access import Tenants
 from memory_mcp.embedding import Embedders
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Unavailable, Unusable
-from memory_mcp.search import ranking
+from memory_mcp.search import ranking, snippets
 from memory_mcp.search_index import hybrid_search
 from memory_mcp.search_index.files import IndexFile, IndexFiles
 from memory_mcp.search_index.hybrid_search import HybridSearch
@@ -42,7 +42,9 @@ class SearchIndex:
         return self._files.exists(user)
 
     def search(self, user: str, query: IndexQuery) -> list[IndexHit]:
-        """The best matches first."""
+        """The best matches first; without a text to look for, the newest."""
+        if not query.text:
+            return self._newest(user, query)
         with self._file(user) as file:
             vector = self._query_vector(file.db, query.text)
             with file.db.read() as tx:
@@ -67,6 +69,15 @@ class SearchIndex:
                 closeness=candidates.near.closeness.get(seq),
             )
             for seq, (ref, label, title, content, facts) in zip(best, rows, strict=True)
+        ]
+
+    def _newest(self, user: str, query: IndexQuery) -> list[IndexHit]:
+        with self._file(user) as file, file.db.read() as tx:
+            rows = texts.by_seq(tx, texts.newest(tx, query.group_prefix, query.tags, query.created, query.limit))
+        score = hybrid_search.score((None, None, ranking.DEFAULT_IMPORTANCE))
+        return [
+            IndexHit(ref, label, snippets.excerpt(content, ""), score, None, None, facts)
+            for ref, label, _, content, facts in rows
         ]
 
     def _query_vector(self, db: Database, text: str) -> QueryVector | None:

@@ -11,7 +11,7 @@ from tests.waiting import eventually
 from tests.wire import Stdio
 
 FAMILIES = ["vault", "notes", "stores", "graph", "portals"]
-WHY = {"its words", "its meaning", "its words and its meaning"}
+WHY = {"its words", "its meaning", "its words and its meaning", "its time"}
 PORTAL = "mem://tests/talk"
 
 

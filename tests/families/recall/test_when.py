@@ -44,6 +44,34 @@ async def test_each_family_finds_what_was_created_in_the_span(client: Client, cl
     assert "searched_span" not in await recall(client, "tea")
 
 
+async def test_without_a_query_a_span_lists_the_newest_first(client: Client, clock: Clock) -> None:
+    kept = []
+    for day in range(3):
+        clock.now = MONDAY + timedelta(days=day)
+        kept.append(set((await write_everywhere(client, f"day {day}", f"day-{day}")).values()))
+    note = await call(client, "memory_create", content="the same day", importance=0.1)
+    kept[2].add(f"memory://note/{note['id']}")
+    listed = await recall(client, " ", after="since yesterday", limit=100)
+    refs = [hit["ref"] for hit in listed["hits"]]
+    assert set(refs[:5]) == kept[2]
+    assert set(refs[5:]) == kept[1]
+    assert {hit["why"] for hit in listed["hits"]} == {"its time"}
+    assert "notice" not in listed
+    some = await recall(client, "", after="since Monday", limit=3)
+    assert [hit["created_at"] for hit in some["hits"]] == ["2030-01-09T09:00:00Z"] * 3
+    assert some["notice"] == "There are older ones: raise the limit, or give a time from this list as before."
+    none = await recall(client, "", before="2029")
+    assert (none["hits"], none["notice"]) == (
+        [],
+        "Nothing was created in this span. Widen it, or leave families and tags out.",
+    )
+    refused = await refusal(client, "recall_memories", query="")
+    assert refused["message"] == (
+        "Give words to look for, or after or before to list what was created in a span. recall_overview shows what "
+        "there is."
+    )
+
+
 async def test_hits_say_where_they_belong(client: Client) -> None:
     await call(client, "memory_create", content="Tea is served at five.", namespace="work")
     await call(client, "commit_memory", scope="vault", key="k", content="Tea is served at five.")

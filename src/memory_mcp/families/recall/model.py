@@ -27,7 +27,7 @@ class RecallHit:
     title: str
     snippet: str
     score: float
-    why: Annotated[str, Field(description="What it was found by: its words, its meaning, or both.")]
+    why: Annotated[str, Field(description="What it was found by: its words, its meaning or both, or its time.")]
     created_at: str | None
     updated_at: str | None
     namespace: Annotated[str | None, LEFT_OUT] = None

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from memory_mcp.caller import Caller
-from memory_mcp.clock import instant, stamp
+from memory_mcp.clock import instant, precise_stamp, stamp
 from memory_mcp.embedding import EmbeddingWorker
 from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.family import OpenFamily, within_budget
@@ -36,6 +36,7 @@ SUPPOSED = 0.25  # added to the cosine part if all words match
 BEHIND = "Its newest memories are still being indexed; ask again in a while."
 SLOW = "It took too long; ask it alone."
 NOTHING_FITS = "Nothing fits this query. Try other words or fewer filters; recall_overview shows what there is."
+NOTHING_IN_SPAN = "Nothing was created in this span. Widen it, or leave families and tags out."
 FAILED = "Internal error; see the server's log."
 
 Find = Callable[[Caller, Session, TextQuery], list[Match]]
@@ -91,23 +92,31 @@ class Recall:
         return overview.describe(self._families, caller)
 
     def recall(self, caller: Caller, session: Session, query: RecallQuery) -> Recalled:
-        """The best matches of all families. A slow or broken family is named, and does not affect the others."""
-        if not query.query.strip():
-            raise Invalid("Give words to look for.", field="query")
+        """The best matches of all families; without a query, the newest of a span. A slow or broken family is named,
+        and does not affect the others."""
+        query = replace(query, query=query.query.strip())
+        if not query.query and query.created.is_whole:
+            raise Invalid(
+                "Give words to look for, or after or before to list what was created in a span.",
+                hint="recall_overview shows what there is.",
+                field="query",
+            )
         parts = self._parts(caller, session, query)
         plain = None if _has_words(parts) else fts_query.without_syntax(query.query, ("nothing",))
         by_plain_words = self._parts(caller, session, replace(query, query=plain)) if plain else {}
         if _has_words(by_plain_words):
             parts = by_plain_words
-        hits = fused({family: part.matches for family, part in parts.items() if part.matches})[: query.limit]
+        found = {family: part.matches for family, part in parts.items() if part.matches}
+        hits = (fused(found) if query.query else newest(found))[: query.limit]
         shown = within_budget(
             hits, lambda hit: 120 + sum(len(text.encode()) for text in (hit.ref, hit.title, hit.snippet))
         )
         undated = [family for family, part in parts.items() if part.has_undated]
         notices = [
             fts_query.PLAIN_WORDS if parts is by_plain_words else None,
-            None if hits else NOTHING_FITS,
+            None if hits else NOTHING_FITS if query.query else NOTHING_IN_SPAN,
             left_out(hits, shown),
+            left_older(found, query),
             left_undated(undated),
         ]
         return Recalled(
@@ -188,22 +197,37 @@ def fused(found: Mapping[str, list[Match]]) -> list[RecallHit]:
     that its first matches come before the long tail of another family."""
     by_meaning = any(match.cosine is not None for matches in found.values() for match in matches)
     hits = [
-        RecallHit(
+        _hit(
             family,
-            match.ref,
-            _shortened(match.title),
-            match.snippet,
+            match,
             round((1 - RANK_SHARE) * _score(match, by_meaning=by_meaning) + RANK_SHARE / (rank + 1), 6),
             _why(match),
-            _shown_time(match.facts.created_at),
-            _shown_time(match.facts.updated_at),
-            match.facts.namespace,
-            match.facts.source,
         )
         for family, matches in found.items()
         for rank, match in enumerate(matches)
     ]
     return sorted(hits, key=lambda hit: (-hit.score, hit.family, hit.ref))
+
+
+def newest(found: Mapping[str, list[Match]]) -> list[RecallHit]:
+    """All matches of a search without a query, those created last first: all fit equally well."""
+    matches = [(_written(match), family, match) for family, own in found.items() for match in own]
+    matches.sort(key=lambda one: (one[0], one[2].ref), reverse=True)
+    return [_hit(family, match, 1.0, "its time") for _, family, match in matches]
+
+
+def _written(match: Match) -> str:
+    """When it was created, or else changed, in a form that can be compared."""
+    time = match.facts.created_at or match.facts.updated_at
+    return precise_stamp(instant(time)) if time else ""
+
+
+def _hit(family: str, match: Match, score: float, why: str) -> RecallHit:
+    return RecallHit(
+        *(family, match.ref, _shortened(match.title), match.snippet, score, why),
+        *(_shown_time(match.facts.created_at), _shown_time(match.facts.updated_at)),
+        *(match.facts.namespace, match.facts.source),
+    )
 
 
 def _score(match: Match, *, by_meaning: bool) -> float:
@@ -217,6 +241,13 @@ def _score(match: Match, *, by_meaning: bool) -> float:
 def left_out(hits: Sequence[RecallHit], shown: Sequence[RecallHit]) -> str | None:
     count = len(hits) - len(shown)
     return f"{count} more hits are too long to show at once. Narrow it by `families` or `tags`." if count else None
+
+
+def left_older(found: Mapping[str, list[Match]], query: RecallQuery) -> str | None:
+    """For a list of the newest that is not the whole span."""
+    if query.query or sum(map(len, found.values())) <= query.limit:
+        return None
+    return "There are older ones: raise the limit, or give a time from this list as before."
 
 
 def left_undated(families: Sequence[str]) -> str | None:

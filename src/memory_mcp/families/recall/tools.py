@@ -14,8 +14,8 @@ Moment = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class RecallMemories(Arguments):
-    query: Annotated[str, Field(min_length=1, max_length=10_000)] = Field(
-        description="What to look for, in your words."
+    query: Annotated[str, Field(max_length=10_000)] = Field(
+        description="What to look for, in your words. May be empty with after or before: newest first."
     )
     families: list[str] = Field([])
     tags: Annotated[list[str], Field(max_length=50)] = Field([])

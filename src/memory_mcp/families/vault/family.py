@@ -31,7 +31,9 @@ def _counts(vault: Vault, caller: Caller) -> dict[str, int]:
 
 
 def _search(call: Call[Vault], wanted: TextQuery) -> Iterator[Match]:
-    """The scratchpad of this session, by its words: recall's index has no copies of it."""
+    """The scratchpad of this session, by its words: recall's index has no copies of it. It has no list by time."""
+    if not wanted.query:
+        return
     scratchpad = MemoryQuery(wanted.query, "session", wanted.tags, limit=wanted.limit)
     for hit in call.operations.search(call.caller, call.session, scratchpad).results:
         snippet = snippets.excerpt(hit.content, wanted.query)

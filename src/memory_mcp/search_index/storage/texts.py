@@ -174,19 +174,30 @@ def texts_to_embed(tx: Read, seqs: Sequence[int]) -> dict[int, EmbedText]:
 
 def allowed(tx: Read, group_prefix: str, tags: Sequence[str], created: Span) -> Allowed:
     """The texts of this span with all of these tags, in groups whose names have this prefix."""
+    matching, values = _matching(group_prefix, tags, created)
+    rows = tx.all(f"SELECT seq {matching}", values)
+    return Allowed.only((seq for (seq,) in rows), tx.number("SELECT coalesce(max(seq), 0) FROM texts"))
+
+
+def newest(tx: Read, group_prefix: str, tags: Sequence[str], created: Span, limit: int) -> list[int]:
+    """The same, the newest first."""
+    matching, values = _matching(group_prefix, tags, created)
+    rows = tx.all(f"SELECT seq {matching} ORDER BY {_WRITTEN} DESC, seq DESC LIMIT :limit", values | {"limit": limit})
+    return [seq for (seq,) in rows]
+
+
+def _matching(group_prefix: str, tags: Sequence[str], created: Span) -> tuple[str, dict[str, Any]]:
+    """The part of a statement that chooses texts, and its values."""
     keys = {f"tag{number}": _tag_key(tag) for number, tag in enumerate(tags)}
     tagged = "".join(f" AND seq IN (SELECT text_seq FROM text_tags WHERE tag_key = :{key})" for key in keys)
     spanned = f" AND {_WRITTEN} >= :after" if created.after else ""
     spanned += f" AND {_WRITTEN} < :before" if created.before else ""
     values: dict[str, Any] = {"prefix": group_prefix, "after": created.after, "before": created.before, **keys}
-    rows = tx.all(
-        f"""
-        SELECT seq FROM text_groups JOIN texts ON group_id = text_groups.id
+    matching = f"""
+        FROM text_groups JOIN texts ON group_id = text_groups.id
         WHERE name >= :prefix AND name < :prefix || char(0x10FFFF){tagged}{spanned}
-        """,
-        values,
-    )
-    return Allowed.only((seq for (seq,) in rows), tx.number("SELECT coalesce(max(seq), 0) FROM texts"))
+        """
+    return matching, values
 
 
 def has_undated(tx: Read, group_prefix: str) -> bool:
