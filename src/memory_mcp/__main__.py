@@ -31,20 +31,12 @@ def run_hook(arguments: list[str]) -> None:
     from memory_mcp.hooks import client
 
     try:
-        client.run(arguments, _answer_hook)
+        client.run(arguments, _answer_in_process)
     finally:
         os._exit(0)
 
 
-def _answer_hook(data_dir: str, call: dict[str, object]) -> dict[str, object]:
-    """By the shared server or, where that cannot be, in this process."""
-    from memory_mcp.hooks.transport import answer_shared
-    from memory_mcp.relay.options import NotShared
-
-    try:
-        return answer_shared(data_dir, call)
-    except NotShared:
-        pass
+def _answer_in_process(data_dir: str, call: dict[str, object]) -> dict[str, object]:
     from memory_mcp import start
 
     return start.answer_hook(data_dir, call)

@@ -1,6 +1,7 @@
 """The process that a client calls: it never fails, never prints anything but an answer, and never takes long."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ from tests.waiting import eventually
 
 def run(data_dir: Path, event: str, stdin: bytes, *more: str) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "memory_mcp", "hook", event, "--data-dir", str(data_dir), *more]
-    return subprocess.run(command, input=stdin, capture_output=True, timeout=60)
+    env = os.environ | {"MEMORY_MCP_SHARED": "off"}
+    return subprocess.run(command, input=stdin, capture_output=True, timeout=60, env=env)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +55,8 @@ def test_a_slow_answer_is_not_waited_for(tmp_path: Path) -> None:
         "import threading; from memory_mcp.hooks import client; client.TIME_LIMIT_S = 0.1;"
         f"client.run(['SessionStart', '--data-dir', {str(tmp_path)!r}], lambda *given: threading.Event().wait())"
     )
-    done = subprocess.run([sys.executable, "-c", code], input=b"{}", capture_output=True, timeout=60)
+    env = os.environ | {"MEMORY_MCP_SHARED": "off"}
+    done = subprocess.run([sys.executable, "-c", code], input=b"{}", capture_output=True, timeout=60, env=env)
     assert (done.returncode, done.stdout) == (0, b"")
     assert records.last(str(tmp_path), 1)[0]["why"] == "it took more than 0.1 s"
 
@@ -63,7 +66,7 @@ def test_it_imports_the_standard_library_alone() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()} - {"__mp_main__", "__main__"}
     own = {name for name in done.stdout.split() if name.startswith("memory_mcp.")}
-    assert own == {f"memory_mcp.{name}" for name in ("hooks", "hooks.client", "hooks.events", "hooks.records")}
+    assert {name.split(".")[1] for name in own} == {"hooks", "relay", "operating_system"}
     assert not {"pydantic", "apsw", "platformdirs", "typing_extensions"} & loaded
 
 

@@ -39,4 +39,6 @@ def hook(
         where = f" in {call['project']}" if call.get("project") else ""
         what = f"{call.get('did')}{why}"
         out.print(Text.assemble((f"{when}  ", "dim"), f"{call.get('client')} {call.get('event')}{where}: {what} "))
-        out.print(Text("  " + "  ".join([f"{call.get('ms')} ms", *call.get("refs", [])]), "dim"), soft_wrap=True)
+        details = [*([f"{call['ms']} ms"] if "ms" in call else []), *call.get("refs", [])]
+        if details:
+            out.print(Text("  " + "  ".join(details), "dim"), soft_wrap=True)

@@ -17,7 +17,7 @@ def is_ours(entry: Any, record: ConfigRecord | None) -> bool:
     if not isinstance(entry, dict):
         return False
     words = [entry.get("command"), *_listed(entry.get("args"))]
-    if any(_is_our_program(word) for word in words):
+    if any(is_our_program(word) for word in words):
         return True
     secrets = [*_values(entry.get("headers")), *_values(entry.get("http_headers")), *_values(entry.get("env"))]
     if any(isinstance(secret, str) and secret.startswith("Bearer mmcp_") for secret in secrets):
@@ -26,7 +26,7 @@ def is_ours(entry: Any, record: ConfigRecord | None) -> bool:
     return bool(wrote) and all(entry.get(field) == part for field, part in wrote.items())
 
 
-def _is_our_program(word: Any) -> bool:
+def is_our_program(word: Any) -> bool:
     return isinstance(word, str) and re.split(r"[\\/]", word)[-1].removesuffix(".exe") in ("memory-mcp", "memory_mcp")
 
 

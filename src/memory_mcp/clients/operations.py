@@ -114,7 +114,7 @@ class ClientConfigurations:
         """
         entry = client.entry(way, self._machine.which("npx") or "npx")
         file = self._file(client, in_project)
-        with _report_problems(client, name, entry, file):
+        with report_problems(client, name, entry, file):
             return self._plan(_read(client, file), name, entry, replacing=replacing)
 
     def plan_undo(self, client: ClientProgram, name: str = NAME, *, in_project: bool = False) -> Plan:
@@ -123,7 +123,7 @@ class ClientConfigurations:
         The plan has no change if no entry has the name. Raises Conflict if the entry of that name is not ours.
         """
         file = self._file(client, in_project)
-        with _report_problems(client, name, None, file):
+        with report_problems(client, name, None, file):
             return self._plan_undo(_read(client, file), name)
 
     def apply(self, plan: Plan) -> Path | None:
@@ -190,7 +190,7 @@ class ClientConfigurations:
             before=None if is_ours else there,
             made_file=found.data is None,
             made_section=section not in found.editor.value(found.text),
-            made_folders=tuple(str(folder) for folder in _missing_folders(found.target)),
+            made_folders=tuple(str(folder) for folder in missing_folders(found.target)),
             wrote=digest(after),
         )
         if record is not None and is_ours:  # undoing restores the entry from before the first time
@@ -332,7 +332,7 @@ def _write(plan: Plan) -> None:
 
 
 @contextmanager
-def _report_problems(client: ClientProgram, name: str, entry: Entry | None, file: Path) -> Iterator[None]:
+def report_problems(client: ClientProgram, name: str, entry: Entry | None, file: Path) -> Iterator[None]:
     """Turn a problem with the file into an error that says what the user can do by hand."""
     what = f"remove {name} from it" if entry is None else "add this yourself"
     shown = "" if entry is None else "\n" + _snippet(client, name, entry, file)
@@ -351,7 +351,7 @@ def _snippet(client: ClientProgram, name: str, entry: Entry, file: Path) -> str:
     return _KEY.sub(r"\1…", json.dumps({client.section: {name: entry}}, indent=2, ensure_ascii=False))
 
 
-def _missing_folders(target: Path) -> list[Path]:
+def missing_folders(target: Path) -> list[Path]:
     """The folders to create for a file, the innermost first."""
     return [folder for folder in target.parents if not folder.exists()]
 

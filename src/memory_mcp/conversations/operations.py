@@ -82,7 +82,9 @@ class Conversations:
             return HookAnswer(why=why, details=details)
         with self._files.database(caller.user).write() as tx:
             storage.add_given(tx, call.conversation, call.event, refs)
-        return HookAnswer(framed(lines), f"gave {len(refs)} memories", details=details)
+        return HookAnswer(
+            framed(lines), f"gave {len(refs)} {'memory' if len(refs) == 1 else 'memories'}", details=details
+        )
 
     def _keep(self, caller: Caller, session: Session, call: HookCall, project: Project) -> HookAnswer:
         details = {"project": project.name}

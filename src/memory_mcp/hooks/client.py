@@ -5,22 +5,19 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from memory_mcp import operating_system
 from memory_mcp.hooks import records
-from memory_mcp.hooks.events import MOMENTS
+from memory_mcp.hooks.transport import DETACHED_FLAG, Answer, send
+from memory_mcp.relay.options import default_data_dir
 
 TIME_LIMIT_S = 2.0
 DETACHED_TIME_LIMIT_S = 300.0  # of a capture, which no client waits for
-DETACHED_FLAG = "--detached"
 MAX_INPUT_BYTES = 16 * 1024 * 1024
-
-Call = dict[str, Any]
-"""The `event` as the client names it, the `client` and the `payload` that it sends."""
-Answer = Callable[[str, Call], dict[str, Any]]
-"""From the data directory and a call: the JSON for the client as `output`, and a `report`."""
 
 
 @dataclass
@@ -41,6 +38,8 @@ class HookRun:
             answered = self.answer(self.data_dir, {"event": self.event, "client": self.client, "payload": payload})
             self.report = {**answered.get("report", {})}
             self.output = answered.get("output")
+        except RuntimeError as exc:  # of the shared server
+            self.report = {"did": "nothing", "why": str(exc)}
         except BaseException as exc:  # noqa: BLE001  # it is recorded, and the client must not notice
             self.report = {"did": "nothing", "why": f"{type(exc).__name__}: {exc}"}
         finally:
@@ -52,10 +51,8 @@ def run(arguments: Sequence[str], answer: Answer) -> None:
     began = time.monotonic()
     event, client, data_dir = _parse(arguments)
     is_detached = DETACHED_FLAG in arguments
-    if MOMENTS.get(event) == "capture" and not is_detached:
-        answer = capture_detached
     time_limit_s = DETACHED_TIME_LIMIT_S if is_detached else TIME_LIMIT_S
-    hook = HookRun(data_dir, event, client, answer)
+    hook = HookRun(data_dir, event, client, answer if is_detached else partial(send, in_process=answer))
     threading.Thread(target=hook.work, daemon=True).start()
     is_done = hook.done.wait(time_limit_s)
     report = hook.report if is_done else {"did": "nothing", "why": f"it took more than {time_limit_s:g} s"}
@@ -67,24 +64,6 @@ def run(arguments: Sequence[str], answer: Answer) -> None:
     elapsed_ms = round((time.monotonic() - began) * 1000)
     records.add(data_dir, {"client": client, "event": event, "ms": elapsed_ms, **report})
     os._exit(0)  # threads may still work; what they write is whole or not at all
-
-
-def capture_detached(data_dir: str, call: Call) -> dict[str, Any]:
-    """Start another process for a capture: the client that ends may kill those it waits for."""
-    import subprocess  # a prompt does not need it
-
-    options = ["--client", call["client"], "--data-dir", data_dir, DETACHED_FLAG]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "memory_mcp", "hook", call["event"], *options],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=os.path.sep,
-        start_new_session=True,
-    )
-    with process.stdin or open(os.devnull, "wb") as pipe:
-        pipe.write(json.dumps(call["payload"]).encode())
-    return {"report": {"did": "started a capture"}}
 
 
 def _parse(arguments: Sequence[str]) -> tuple[str, str, str]:
@@ -101,8 +80,10 @@ def _parse(arguments: Sequence[str]) -> tuple[str, str, str]:
 
 
 def _data_dir(given: str) -> str:
+    if not given and operating_system.THIS.is_posix:
+        given = default_data_dir(dict(os.environ))
     if given:
         return os.path.abspath(os.path.expanduser(given))
-    import platformdirs
+    import platformdirs  # on Windows
 
     return platformdirs.user_data_dir("memory-mcp", appauthor=False)

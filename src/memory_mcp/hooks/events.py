@@ -1,6 +1,6 @@
 """The events of clients that hooks handle, by the names that the clients give them."""
 
-from typing import Literal
+from typing import Any, Literal
 
 Moment = Literal["start", "prompt", "capture"]
 
@@ -21,3 +21,9 @@ MOMENTS: dict[str, Moment] = {
     "stop": "capture",
 }
 """When each event happens: at the start of a conversation, at a prompt, or when it is to be kept."""
+
+CAPTURE_STARTED: dict[str, Any] = {"output": None, "report": {"did": "started a capture"}}
+
+
+def is_capture(event: str) -> bool:
+    return MOMENTS.get(event) == "capture"

@@ -1,15 +1,35 @@
-"""Sends the call of a hook to the shared server, which is warm."""
+"""Where the call of a hook is answered: by the shared server, which is warm, or in this process."""
 
+import json
 import os
+import sys
+from collections.abc import Callable
 from typing import Any
 
+from memory_mcp import operating_system
+from memory_mcp.hooks.events import CAPTURE_STARTED, is_capture
 from memory_mcp.relay import link
-from memory_mcp.relay.options import Options
+from memory_mcp.relay.options import NotShared, Options
 from memory_mcp.relay.server_socket import ServerSocket
 
+DETACHED_FLAG = "--detached"
 
-def answer_shared(data_dir: str, call: dict[str, Any]) -> dict[str, Any]:
-    """Raises NotShared if this process has to answer itself, and RuntimeError if the server could not answer."""
+Call = dict[str, Any]
+"""The `event` as the client names it, the `client` and the `payload` that it sends."""
+Answer = Callable[[str, Call], dict[str, Any]]
+"""From the data directory and a call: the JSON for the client as `output`, and a `report`."""
+
+
+def send(data_dir: str, call: Call, in_process: Answer) -> dict[str, Any]:
+    """By the shared server or, where that cannot be, in this process; a capture in one that no client waits for. Raises
+    RuntimeError if the server could not answer."""
+    try:
+        return _answer_shared(data_dir, call)
+    except NotShared:
+        return capture_detached(data_dir, call) if is_capture(call["event"]) else in_process(data_dir, call)
+
+
+def _answer_shared(data_dir: str, call: Call) -> dict[str, Any]:
     options = Options(["--data-dir", data_dir], dict(os.environ))
     server = ServerSocket(options.data_dir)
     server.prepare()
@@ -17,3 +37,21 @@ def answer_shared(data_dir: str, call: dict[str, Any]) -> dict[str, Any]:
     if "failed" in answer:
         raise RuntimeError(answer["failed"])
     return answer
+
+
+def capture_detached(data_dir: str, call: Call) -> dict[str, Any]:
+    """Start another process for a capture: the client that ends may kill those it waits for."""
+    import subprocess  # a prompt does not need it
+
+    options = ["--client", call["client"], "--data-dir", data_dir, DETACHED_FLAG]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memory_mcp", "hook", call["event"], *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=os.path.sep,
+        **operating_system.THIS.background_options,
+    )
+    with process.stdin or open(os.devnull, "wb") as pipe:
+        pipe.write(json.dumps(call["payload"]).encode())
+    return CAPTURE_STARTED

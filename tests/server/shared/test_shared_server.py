@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from memory_mcp import __version__
+from memory_mcp.hooks import records
 from memory_mcp.relay import link
 from memory_mcp.relay.server_socket import ServerSocket
 from memory_mcp.sessions import RunningServer, Servers
@@ -320,16 +321,6 @@ def test_a_restore_ends_an_idle_server_and_is_refused_while_clients_are_connecte
     assert servers(data_dir) == []
 
 
-def test_hooks_are_answered_by_the_shared_server(tmp_path: Path, connect: Connect) -> None:
-    client = connect()
-    client.call("memory_create", content="We deploy on Tuesdays", namespace=f"project/{tmp_path.name}")
-    event = json.dumps({"session_id": "s", "cwd": str(tmp_path), "source": "startup"})
-    done = run("hook", "SessionStart", "--data-dir", tmp_path, stdin=event, env=environment(**SHARED))
-
-    assert "We deploy on Tuesdays" in json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]
-    assert server_pid(tmp_path)  # and no other
-
-
 def test_hostile_hellos_are_refused_and_harm_no_one(tmp_path: Path, connect: Connect) -> None:
     client = connect()
     own = ServerSocket(str(tmp_path))
@@ -395,3 +386,30 @@ def _pretend_older_schema(path: Path) -> None:
     with path.open("r+b") as file:
         file.seek(60)
         file.write((1).to_bytes(4, "big"))
+
+
+def test_hooks_of_clients_are_answered_by_the_shared_server(tmp_path: Path, connect: Connect, elsewhere: Path) -> None:
+    client = connect()
+    client.call("memory_create", content="Invoices are archived after ten years.", namespace="project/shop")
+    (elsewhere / ".memory-mcp").write_text('project = "shop"')
+    transcript = elsewhere / "t.jsonl"
+    message = {"role": "user", "content": "We close the books in May."}
+    record = {"type": "user", "uuid": "one", "timestamp": "2030-01-01T00:00:00Z", "message": message}
+    transcript.write_text(json.dumps(record) + "\n")
+    payload = {"session_id": "s", "cwd": str(elsewhere), "transcript_path": str(transcript)}
+
+    def hook(event: str) -> str:
+        command = [*map(str, COMMAND), "hook", event, "--data-dir", str(tmp_path)]
+        done = subprocess.run(
+            command, input=json.dumps(payload).encode(), capture_output=True, check=True, env=environment(**SHARED)
+        )
+        return done.stdout.decode()
+
+    assert "Invoices are archived" in hook("SessionStart")
+    assert hook("SessionEnd") == ""
+    eventually(lambda: "stored 1 messages" in json.dumps(records.last(str(tmp_path), 10)))
+    assert client.call("memory_search", query="close books")["memories"][0]["namespace"] == "conversations/shop"
+    payload["session_id"] = ""
+    assert hook("SessionStart") == ""
+    assert records.last(str(tmp_path), 1)[0]["why"] == "There is no session_id."
+    assert server_pid(tmp_path)

@@ -7,7 +7,6 @@ import os
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any, cast
 
 import anyio
@@ -23,8 +22,8 @@ from memory_mcp.server.json_lines import Answers, Requests
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import Line
 from memory_mcp.server.shared import hello as hellos
-from memory_mcp.server.shared import hooks
 from memory_mcp.server.shared.hello import Hello
+from memory_mcp.server.shared.hooks import HookAnswers
 from memory_mcp.server.shared.resumption import lines_to_repeat, setup_lines
 
 log = logging.getLogger(__name__)
@@ -43,9 +42,8 @@ class RelayListener:
         self._identity = own.identity()
         self._lines: dict[asyncio.Task[None], _RelayLine | None] = {}
         self._reconnects_on_demand = False
-        self.verbs: dict[str, AnswerVerb] = {
-            "hook": partial(hooks.answer, server.app)
-        }  # requests beside MCP that another process of this user may make
+        # Requests beside MCP that another process of this user may make.
+        self.verbs: dict[str, AnswerVerb] = {"hook": HookAnswers(server.app).answer}
         self.left = asyncio.Event()  # set whenever a client has left
         self.before_last_leaves: Callable[[], None] = lambda: None
 
