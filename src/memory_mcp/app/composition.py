@@ -80,9 +80,9 @@ class App:
     def recall(self) -> Recall:
         return cast("Recall", self.opened["recall"].operations)
 
-    def start(self) -> None:
-        """Start the work in the background."""
-        self._prepare()
+    def start(self, prepared: Collection[str] | None = None) -> None:
+        """Start the work in the background. The files of `prepared` families, or of all, are opened now."""
+        self._prepare(self.families if prepared is None else prepared)
         _delete_stale_sessions(self.sessions)
         for name in self.families:
             one = self.opened[name]
@@ -105,9 +105,9 @@ class App:
             if database.is_open:
                 database.close()
 
-    def _prepare(self) -> None:
+    def _prepare(self, names: Collection[str]) -> None:
         users = [LOCAL_USER, *_further_users(self.settings.data_dir)]
-        for name in self.families:
+        for name in names:
             one = self.opened[name]
             try:
                 if one.family.prepare:
@@ -141,13 +141,15 @@ def open_app(
     *,
     clock: Clock = utc_now,
     serving: bool = True,
+    prepared: Collection[str] | None = None,
     new_files_dir: Path | None = None,
     families: dict[str, Family[Any]] = registry.FAMILIES,
 ) -> Iterator[App]:
     """Open everything a server needs, and close it. Raises AppError that says what to correct.
 
     The command line opens it without `serving`: then nothing runs in the background. Missing databases are created in
-    `new_files_dir`, if it is given, and not in the data directory.
+    `new_files_dir`, if it is given, and not in the data directory. A server opens the files of `prepared` families (or
+    of all) at its start, and those of others when they are first used.
     """
     served = registry.chosen(families, settings.families)
     with ExitStack() as stack:
@@ -170,7 +172,7 @@ def open_app(
         app = _create_app(context, files, served, servers, peers)
         stack.callback(app.stop)
         if serving:
-            app.start()
+            app.start(prepared)
         yield app
 
 

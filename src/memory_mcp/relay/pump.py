@@ -42,7 +42,7 @@ class Pump:
         self._to_server: deque[tuple[bytes, Request | None]] = deque()
         self._written_bytes = 0  # of the first line in it
         self._to_client = bytearray()
-        self._server_reads = True
+        self._server_reads = self._client_reads = True
         self._client_has_ended = False
         self._input_is_closed = False  # and the server knows
         self._reconnects_on_demand = False
@@ -227,7 +227,8 @@ class Pump:
             self._follow(line)
             return
         self._conversation.note_answer(line)
-        self._to_client += line + b"\n"
+        if self._client_reads:
+            self._to_client += line + b"\n"
 
     def _follow(self, line: bytes) -> None:
         if b'"goodbye"' in line:  # a person has disconnected this client
@@ -241,7 +242,9 @@ class Pump:
         except BlockingIOError:
             return
         except OSError:  # the client has closed its end
-            raise Ended from None
+            self._client_reads = False
+            self._to_client.clear()
+            self._end_input()
 
     # The server's end
 

@@ -115,7 +115,7 @@ async def error(answer: Awaitable[object]) -> types.ErrorData:
     try:
         got = await answer
     except McpError as exc:
-        return exc.code
+        return exc.error
     raise AssertionError(f"this was to be refused, but was answered: {got!r}")
 
 

@@ -16,6 +16,7 @@ import anyio.to_thread
 from memory_mcp import logs, settings
 from memory_mcp.app import App, open_app
 from memory_mcp.errors import AppError
+from memory_mcp.families import registry
 from memory_mcp.relay.link import LOG
 from memory_mcp.relay.server_socket import ServerSocket
 from memory_mcp.server import housekeeping, shutdown
@@ -34,12 +35,14 @@ def main(argv: Sequence[str]) -> int:
     listening = socket.socket(fileno=int(argv[0]))
     listening.set_inheritable(False)
     try:
-        chosen = _settings(argv[1:])
+        of_client = settings.load(settings.parser("memory-mcp serve").parse(argv[1:])).settings
+        chosen = _of_server(of_client)
         logs.configure(chosen.log_level, chosen.data_dir / LOG)
         os.chdir(chosen.data_dir)
         gc.freeze()
         gc.enable()
-        with open_app(chosen) as app:
+        prepared = registry.chosen(registry.FAMILIES, of_client.families)
+        with open_app(chosen, prepared=prepared) as app:
             asyncio.run(SharedServer(app, listening).run())
     except AppError as exc:
         log.error("The shared server cannot start. %s", exc.text_for_owner)  # noqa: TRY400  # no bug
@@ -49,11 +52,10 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _settings(arguments: Sequence[str]) -> settings.Settings:
-    """Those of the first client, without those of its connection."""
-    loaded = settings.load(settings.parser("memory-mcp serve").parse(arguments)).settings
+def _of_server(chosen: settings.Settings) -> settings.Settings:
+    """The first client's settings, without those of its connection."""
     defaults = {name: settings.Settings.model_fields[name].default for name in OF_CONNECTION}
-    return loaded.model_copy(update=defaults)
+    return chosen.model_copy(update=defaults)
 
 
 class SharedServer:
