@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from benchmarks.agents.model import Answers, Task
-from benchmarks.agents.tasks import SEED, TASKS
+from benchmarks.agents.seed import SEED
+from benchmarks.agents.tasks import TASKS
 from benchmarks.figures import introduction, print_table
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}

@@ -540,8 +540,9 @@ def test_a_very_long_retry_after_is_limited(hub: HostileHub, node: Node) -> None
 # Encrypted, a hub can make up nothing
 
 
-def test_a_hub_without_the_secret_cannot_forge_anything(hub: HostileHub, tmp_path: Path) -> None:
-    node = Node(tmp_path / "node")
+def encrypted_node(hub: HostileHub, folder: Path) -> tuple[Node, str, str, str]:
+    """A node that has sent two linked notes: the node, its secret, and the ids of both."""
+    node = Node(folder)
     secret = node.run_json("link", hub.url, "--key", "mmcp_key", "--encrypt")["secret"]
     node.run("enable", "shared")
     node.run("enable", "other")
@@ -550,29 +551,34 @@ def test_a_hub_without_the_secret_cannot_forge_anything(hub: HostileHub, tmp_pat
     with opened(node) as app:
         app.notes.writer.link(ME, id_, target, bidirectional=False)
     node.run("now")
-    sealed = hub.pushed()[id_]
-    before = read(node, id_), read(node, target)
-    at = stamp(1000)
-    foreign = hub.pushed()[target]["registers"]
-    attacks = [
-        *({"id": id_, "registers": {name: [at]}} for name in sealed["registers"]),  # as if it had been removed
-        *(
-            {"id": id_, "registers": {name: [at, value]}} for name, (_, value) in sealed["registers"].items()
-        ),  # replayed
-        {"id": id_, "registers": {"content": foreign["content"]}},  # swapped
-        {"id": id_, "registers": {"title": sealed["registers"]["content"]}},
+    return node, secret, id_, target
+
+
+def forgeries(sealed: dict[str, Any], foreign: dict[str, Any], id_: str, target: str) -> list[dict[str, Any]]:
+    """Records that a hub can make of two sealed ones without the secret."""
+    at, registers = stamp(1000), sealed["registers"]
+    return [
+        *({"id": id_, "registers": {name: [at]}} for name in registers),  # as if it had been removed
+        *({"id": id_, "registers": {name: [at, value]}} for name, (_, value) in registers.items()),  # replayed
+        {"id": id_, "registers": {"content": foreign["registers"]["content"]}},  # swapped
+        {"id": id_, "registers": {"title": registers["content"]}},
         forged(id_, archived=True),
         forged(id_, namespace="other"),
-        forged(id_, namespace={**sealed["registers"]["namespace"][1], "open": "other"}),
+        forged(id_, namespace={**registers["namespace"][1], "open": "other"}),
         forged(id_, content="Made up"),
         {"id": id_, "registers": {f"link/{target}": [at]}},
         {"id": id_, "registers": {f"supersedes/{target}": [at, target]}},
         {"id": id_, DELETION: at},
-        {"id": id_, "registers": {DELETION: [at, sealed["registers"]["content"][1]]}, DELETION: at},
+        {"id": id_, "registers": {DELETION: [at, registers["content"][1]]}, DELETION: at},
         forged("new", content="Made up", namespace="shared", folder=""),
         {**sealed, "id": "copied"},
     ]
-    for attack in attacks:
+
+
+def test_a_hub_without_the_secret_cannot_forge_anything(hub: HostileHub, tmp_path: Path) -> None:
+    node, _, id_, target = encrypted_node(hub, tmp_path / "node")
+    before = read(node, id_), read(node, target)
+    for attack in forgeries(hub.pushed()[id_], hub.pushed()[target], id_, target):
         hub.records = [attack]
         node.run("now")
         [aside] = [one for one in node.run_json("status")["set_aside"] if one["id"] == attack["id"]]
@@ -581,10 +587,13 @@ def test_a_hub_without_the_secret_cannot_forge_anything(hub: HostileHub, tmp_pat
         node.run("resync", "shared")  # which forgets what was set aside
     assert everything(node).keys() == {id_, target}
 
+
+def test_a_node_with_the_secret_gets_every_change(hub: HostileHub, tmp_path: Path) -> None:
+    node, secret, id_, target = encrypted_node(hub, tmp_path / "node")
     other = Node(tmp_path / "other")
     other.run("link", hub.url, "--key", "mmcp_key", "--secret", secret)
     other.run("enable", "shared")
-    hub.records = [sealed, hub.pushed()[target]]
+    hub.records = [hub.pushed()[id_], hub.pushed()[target]]
     other.run("now")
     assert other.run_json("status")["set_aside"] == []
     assert everything(other) == everything(node)
@@ -593,6 +602,7 @@ def test_a_hub_without_the_secret_cannot_forge_anything(hub: HostileHub, tmp_pat
             ME, Author(), id_, Revision(remove_tags=("kept",), metadata_patch={"k": None}, expires_at="")
         )
         app.notes.writer.delete(ME, target, soft=False)
+    hub.records = []
     node.run("now")
     hub.records = [hub.pushed()[id_], hub.pushed()[target]]
     other.run("now")

@@ -4,7 +4,7 @@ import json
 import random
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -236,6 +236,34 @@ class FakeNetwork(HubClient):
                 raise (Forked if exc.code == FORKED else Invalid)(exc.message) from exc
 
 
+_VISIBLE = """
+    SELECT note.id, note.title, note.has_own_title, note.content, note.folder, note.namespace, note.importance,
+        note.metadata, note.archived, note.expires_at, note.last_referenced_at, note.created_at, note.updated_at,
+        newer.id
+    FROM notes AS note LEFT JOIN notes AS newer ON newer.seq = note.superseded_by
+"""
+_VISIBLE_FIELDS = (
+    *("id", "title", "own_title", "content", "folder", "namespace", "importance", "metadata", "archived"),
+    *("expires_at", "last_referenced_at", "created_at", "updated_at", "superseded_by"),
+)
+_LINKS = """
+    SELECT source.id, target.id, kind FROM note_links
+    JOIN notes AS source ON source.seq = source_seq JOIN notes AS target ON target.seq = target_seq
+"""
+_WIKILINKS = """
+    SELECT source.id, link.title_key, target.id FROM note_wikilinks AS link
+    JOIN notes AS source ON source.seq = source_seq LEFT JOIN notes AS target ON target.seq = target_seq
+"""
+
+
+def _visible_fields(row: Sequence[Any]) -> Note:
+    fields = dict(zip(_VISIBLE_FIELDS, row, strict=True))
+    del fields["id"]
+    own = {name: bool(fields[name]) for name in ("own_title", "archived")}
+    metadata = json.loads(fields["metadata"])
+    return {**fields, **own, "metadata": metadata, "tags": set(), "links": set(), "wikilinks": {}}
+
+
 class Node:
     """One computer with notes, whose clock may be wrong."""
 
@@ -342,64 +370,12 @@ class Node:
     def shown(self) -> dict[str, Note]:
         """Everything a user sees of the notes, by id."""
         with self.db.read() as tx:
-            found = {
-                id_: {
-                    "title": title,
-                    "own_title": bool(own),
-                    "content": content,
-                    "folder": folder,
-                    "namespace": namespace,
-                    "importance": importance,
-                    "metadata": json.loads(metadata),
-                    "archived": bool(archived),
-                    "expires_at": expires_at,
-                    "last_referenced_at": referenced,
-                    "created_at": created,
-                    "updated_at": updated,
-                    "superseded_by": superseded_by,
-                    "tags": set(),
-                    "links": set(),
-                    "wikilinks": {},
-                }
-                for (
-                    id_,
-                    title,
-                    own,
-                    content,
-                    folder,
-                    namespace,
-                    importance,
-                    metadata,
-                    archived,
-                    expires_at,
-                    referenced,
-                    created,
-                    updated,
-                    superseded_by,
-                ) in tx.all(
-                    """
-                    SELECT note.id, note.title, note.has_own_title, note.content, note.folder, note.namespace,
-                        note.importance, note.metadata, note.archived, note.expires_at, note.last_referenced_at,
-                        note.created_at, note.updated_at, newer.id
-                    FROM notes AS note LEFT JOIN notes AS newer ON newer.seq = note.superseded_by
-                    """
-                )
-            }
+            found = {row[0]: _visible_fields(row) for row in tx.all(_VISIBLE)}
             for id_, tag, origin in tx.all("SELECT id, tag, origin FROM note_tags JOIN notes ON seq = note_seq"):
                 found[id_]["tags"].add((tag, origin))
-            for id_, target, kind in tx.all(
-                """
-                SELECT source.id, target.id, kind FROM note_links
-                JOIN notes AS source ON source.seq = source_seq JOIN notes AS target ON target.seq = target_seq
-                """
-            ):
+            for id_, target, kind in tx.all(_LINKS):
                 found[id_]["links"].add((kind, target))
-            for id_, key, target in tx.all(
-                """
-                SELECT source.id, link.title_key, target.id FROM note_wikilinks AS link
-                JOIN notes AS source ON source.seq = source_seq LEFT JOIN notes AS target ON target.seq = target_seq
-                """
-            ):
+            for id_, key, target in tx.all(_WIKILINKS):
                 found[id_]["wikilinks"][key] = target
         return found
 

@@ -255,64 +255,66 @@ async def test_a_refusal_is_a_tool_result_on_the_wire_and_an_unknown_tool_is_not
 # Types of new columns, row by row of docs/portals.md
 
 
+TYPE_RULES: list[tuple[list[Any], str]] = [
+    ([True, False], "Nullable(Bool)"),
+    ([1, -5], "Nullable(Int64)"),
+    ([2**63 - 1, -(2**63)], "Nullable(Int64)"),
+    ([2**63], "Nullable(UInt64)"),
+    ([0, 2**64 - 1], "Nullable(UInt64)"),
+    ([-1, 2**63], "Nullable(Int128)"),
+    ([2**127 - 1, -(2**127)], "Nullable(Int128)"),
+    ([1.5, 0.1], "Nullable(Float64)"),
+    ([1, 1.5], "Nullable(Float64)"),
+    ([SOME_UUID, SOME_UUID.upper()], "Nullable(UUID)"),
+    (["2026-01-31T10:00:00Z", "2026-01-31 10:00"], f"Nullable({MOMENT})"),
+    (["2026-01-31T10:00:00+02:00"], f"Nullable({MOMENT})"),
+    (["2026-01-31T10:00:00.123Z"], f"Nullable({MOMENT})"),
+    (["2026-01-31"], "Nullable(Date)"),
+    (["1970-01-01", "2149-06-06"], "Nullable(Date)"),
+    (["1969-12-31", "2026-01-31"], "Nullable(Date32)"),
+    (["0001-01-01", "9999-12-31"], "Nullable(Date32)"),
+    (["2026-01-31", "2026-01-31T10:00:00Z"], f"Nullable({MOMENT})"),
+    (["2026-02-31"], "Nullable(String)"),
+    (["2026-01-31", "soon"], "Nullable(String)"),
+    (["2026-01-31", SOME_UUID], "Nullable(String)"),
+    (["20260131"], "Nullable(String)"),
+    (["2026-02-31T10:00:00Z"], "Nullable(String)"),
+    ([SOME_UUID, "2026-01-31T10:00:00Z"], "Nullable(String)"),
+    (["a", SOME_UUID], "Nullable(String)"),
+    ([""], "Nullable(String)"),
+    ([None], "Nullable(String)"),
+    ([None, 1], "Nullable(Int64)"),
+    ([["a"], []], "Array(String)"),
+    ([[]], "Array(String)"),
+    ([[1, 2]], "Array(Int64)"),
+    ([[2**64 - 1]], "Array(UInt64)"),
+    ([[1], [1.5]], "Array(Float64)"),
+    ([[True]], "Array(Bool)"),
+    ([[SOME_UUID]], "Array(String)"),
+    ([["a", None]], "Array(Nullable(String))"),
+    ([[{"a": 1}, {"b": 2}]], "Array(JSON)"),
+    ([[[1], [2]]], "Array(Dynamic)"),
+    ([[1, "a"]], "Array(Dynamic)"),
+    ([[1], ["a"]], "Array(Dynamic)"),
+    ([[True, 1.5, None]], "Array(Dynamic)"),
+    ([[2**53 + 1, 1.5]], "Array(Dynamic)"),
+    ([["2026-01-31"]], "Array(String)"),
+    ([[2**64]], "Array(Int128)"),
+    ([{"a": 1}], "JSON"),
+]
+
+
 async def test_a_new_column_gets_its_type_from_its_values(client: Client, table: str) -> None:
-    rule: list[tuple[list[Any], str]] = [
-        ([True, False], "Nullable(Bool)"),
-        ([1, -5], "Nullable(Int64)"),
-        ([2**63 - 1, -(2**63)], "Nullable(Int64)"),
-        ([2**63], "Nullable(UInt64)"),
-        ([0, 2**64 - 1], "Nullable(UInt64)"),
-        ([-1, 2**63], "Nullable(Int128)"),
-        ([2**127 - 1, -(2**127)], "Nullable(Int128)"),
-        ([1.5, 0.1], "Nullable(Float64)"),
-        ([1, 1.5], "Nullable(Float64)"),
-        ([SOME_UUID, SOME_UUID.upper()], "Nullable(UUID)"),
-        (["2026-01-31T10:00:00Z", "2026-01-31 10:00"], f"Nullable({MOMENT})"),
-        (["2026-01-31T10:00:00+02:00"], f"Nullable({MOMENT})"),
-        (["2026-01-31T10:00:00.123Z"], f"Nullable({MOMENT})"),
-        (["2026-01-31"], "Nullable(Date)"),
-        (["1970-01-01", "2149-06-06"], "Nullable(Date)"),
-        (["1969-12-31", "2026-01-31"], "Nullable(Date32)"),
-        (["0001-01-01", "9999-12-31"], "Nullable(Date32)"),
-        (["2026-01-31", "2026-01-31T10:00:00Z"], f"Nullable({MOMENT})"),
-        (["2026-02-31"], "Nullable(String)"),
-        (["2026-01-31", "soon"], "Nullable(String)"),
-        (["2026-01-31", SOME_UUID], "Nullable(String)"),
-        (["20260131"], "Nullable(String)"),
-        (["2026-02-31T10:00:00Z"], "Nullable(String)"),
-        ([SOME_UUID, "2026-01-31T10:00:00Z"], "Nullable(String)"),
-        (["a", SOME_UUID], "Nullable(String)"),
-        ([""], "Nullable(String)"),
-        ([None], "Nullable(String)"),
-        ([None, 1], "Nullable(Int64)"),
-        ([["a"], []], "Array(String)"),
-        ([[]], "Array(String)"),
-        ([[1, 2]], "Array(Int64)"),
-        ([[2**64 - 1]], "Array(UInt64)"),
-        ([[1], [1.5]], "Array(Float64)"),
-        ([[True]], "Array(Bool)"),
-        ([[SOME_UUID]], "Array(String)"),
-        ([["a", None]], "Array(Nullable(String))"),
-        ([[{"a": 1}, {"b": 2}]], "Array(JSON)"),
-        ([[[1], [2]]], "Array(Dynamic)"),
-        ([[1, "a"]], "Array(Dynamic)"),
-        ([[1], ["a"]], "Array(Dynamic)"),
-        ([[True, 1.5, None]], "Array(Dynamic)"),
-        ([[2**53 + 1, 1.5]], "Array(Dynamic)"),
-        ([["2026-01-31"]], "Array(String)"),
-        ([[2**64]], "Array(Int128)"),
-        ([{"a": 1}], "JSON"),
-    ]
     records = [
         {
             f"c{number}": given_values[place]
-            for number, (given_values, _) in enumerate(rule)
+            for number, (given_values, _) in enumerate(TYPE_RULES)
             if place < len(given_values)
         }
         for place in range(2)
     ]
     await write(client, table, *records)
-    assert await types(client, table) == {f"c{number}": type_ for number, (_, type_) in enumerate(rule)}
+    assert await types(client, table) == {f"c{number}": type_ for number, (_, type_) in enumerate(TYPE_RULES)}
 
 
 async def test_a_column_of_different_kinds_or_too_wide_numbers_is_refused(client: Client, table: str) -> None:
