@@ -78,21 +78,20 @@ class VectorSearch:
             nearest = cosines.nearest(limit, rows)
             found = cosines.of({*candidates, *nearest})
         own = {seq: usual.z(cosine) for seq, (cosine, _) in found.items()}
-        in_context = self._context(tx, list(found), vector)
-        context = {seq: usual.z(cosine) for seq, cosine in in_context.items()}
+        context = {seq: usual.z(cosine) for seq, cosine in self._context(tx, list(found), vector).items()}
         scores = {seq: ranking.cosine_part(z, context.get(seq, z)) for seq, z in own.items()}
         parts = {seq: part for seq, (_, part) in found.items()}
         floor = floor_of(space)
         closeness = (
             {seq: ranking.closeness(floor, cosine, background) for seq, (cosine, _) in found.items()} if floor else {}
         )
-        best = {seq: max(found[seq][0], in_context.get(seq, -1.0)) for seq in nearest}
-        if floor and not self._has_fit(tx, floor, best, count, background):
+        if floor and not self._has_fit(tx, floor, {seq: found[seq][0] for seq in nearest}, count, background):
             return Nearness(scores, parts=parts, has_fit=False, closeness=closeness)
         related = [seq for seq in nearest if max(own[seq], context.get(seq, own[seq])) >= ranking.RELATED]
         return Nearness(scores, nearest, related, parts, closeness=closeness)
 
     def _has_fit(self, tx: Read, floor: Floor, cosines: Mapping[int, float], count: int, background: "Floats") -> bool:
+        """By each text alone: two unrelated ones together are a little near to every query."""
         if ranking.fits(floor, max(cosines.values(), default=-1.0), count, background):
             return True
         long = self._table.longer_than(tx, floor.max_short_bytes, list(cosines))

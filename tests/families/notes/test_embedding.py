@@ -285,6 +285,7 @@ def test_a_paraphrase_finds_by_meaning_alone(tmp_path: Path, file: NotesFile) ->
     with server(tmp_path, embedder="builtin") as notes:
         wanted = notes.create("The vet will treat our dog tomorrow", namespace="home")
         notes.create("The invoice is due on Friday", namespace="work")
+        notes.create("Deploys go out on Tuesdays.", namespace="work")
         eventually(file.is_done)
         question = "who looks after sick animals"
         assert notes.search(question, "lexical") == []
@@ -295,7 +296,7 @@ def test_a_paraphrase_finds_by_meaning_alone(tmp_path: Path, file: NotesFile) ->
             assert nothing["memories"] == []
             assert nothing["notice"].startswith("Nothing fits this query.")
         assert notes.search("xqzzt flurbo") == []
-        assert notes.search("zeppelins on frozen canals, tomorrow xqzzt flurbo") == []  # shares one word of six
+        assert notes.search("quantum chromodynamics on a lattice, computed tomorrow by physicists") == []  # one word
         assert notes.search("tomorrow xqzzt")[0]["id"] == wanted
 
 

@@ -64,8 +64,8 @@ async def test_every_hit_of_recall_is_opened(client: Client) -> None:
         assert TEAPOT in thing["content"]
         assert (thing["family"], thing["ref"]) == (hit["family"], hit["ref"])
     for family in ("vault", "notes", "stores"):  # a text is opened as it was written
-        thing = await opened(client, refs[family])
-        assert thing["content"] == TEAPOT
+        thing = await opened(client, f" {refs[family]}\n")
+        assert (thing["content"], thing["ref"]) == (TEAPOT, refs[family])
         assert thing["created_at"] <= thing["updated_at"]
 
 

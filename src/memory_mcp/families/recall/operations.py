@@ -79,6 +79,7 @@ class Recall:
 
     def open(self, caller: Caller, session: Session, ref: str, offset: int) -> OpenedPage:
         """A page of the thing that a reference names. Raises NotFound."""
+        ref = ref.strip()
         try:
             family, opened = open_reference(self._families, caller, session, ref)
         except NotFound as exc:
