@@ -23,6 +23,7 @@ def try_out(user: User, command: Sequence[str]) -> None:
     assert ref in user.run(*command, "list")
     talk_over_stdio(user, command)
     open_web_app(user, command)
+    connect_client(user, command)
 
 
 def talk_over_stdio(user: User, command: Sequence[str], **variables: str) -> None:
@@ -43,6 +44,14 @@ def use_portals(user: User, command: Sequence[str]) -> None:
             "portal_query", portalUri="mem://home/cities", sql="SELECT sum(people) AS total FROM cities"
         )
         assert "270000" in json.dumps(found)
+
+
+def connect_client(user: User, command: Sequence[str]) -> None:
+    """The command in the client's configuration starts the server, also when uv's cache was cleaned."""
+    user.run(*command, "connect", "claude-code", "--yes")
+    written = json.loads((user.home / ".claude.json").read_text(encoding="utf-8"))["mcpServers"]["memory"]
+    assert "archive-v" not in written["command"]
+    talk_over_stdio(user, [written["command"], *written["args"]])
 
 
 @contextmanager

@@ -3,16 +3,22 @@
 The only list of clients: `memory-mcp connect`, the startup message and docs/clients.md use it.
 """
 
+import json
+import os
+import re
 import shutil
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
-from memory_mcp import operating_system
+from memory_mcp import DISTRIBUTION, operating_system
 
 NAME = "memory"
 BRIDGE_HEADER = "MEMORY_MCP_AUTHORIZATION"
@@ -76,11 +82,28 @@ Way = Stdio | Http
 
 
 def own_command(*more: str) -> Stdio:
-    """The command that starts this installation, independent of PATH and the current folder."""
+    """The command that starts this installation, independent of PATH and the current folder.
+
+    An installation of `uvx` is in uv's cache, which may be cleaned: the command is then the one that installs it again.
+    """
+    if (uv := os.environ.get("UV")) and _is_in_cache(Path(sys.prefix)):
+        return Stdio(uv, ("tool", "run", "--from", _requirement(), "memory-mcp", *more))
     script = Path(sysconfig.get_path("scripts")) / operating_system.THIS.program_name("memory-mcp")
     if script.is_file():
         return Stdio(str(script), more)
     return Stdio(sys.executable, ("-m", "memory_mcp", *more))
+
+
+def _is_in_cache(environment: Path) -> bool:
+    return re.fullmatch(r"(archive|environments)-v\d+", environment.parent.name) is not None
+
+
+def _requirement() -> str:
+    """What this installation was made from: a file, an address or the name on PyPI; with portals, if it has them."""
+    recorded = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")  # pip and uv write it, except for PyPI
+    origin = json.loads(recorded)["url"] if recorded else DISTRIBUTION
+    place = url2pathname(urlsplit(origin).path) if origin.startswith("file:") else origin
+    return place + ("[portals]" if find_spec("chdb") else "")
 
 
 @dataclass(frozen=True)
