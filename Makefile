@@ -124,6 +124,9 @@ bench-everywhere: setup ## Measure what one search over all families finds, on L
 bench-answers: setup ## Measure whether answers hold the evidence, on LoCoMo (LOCOMO_PATH)
 	$(BIN)/python -m benchmarks.answers $(ARGS)
 
+bench-by-itself: setup ## Measure what hooks put in front of a model, on LoCoMo (LOCOMO_PATH)
+	$(BIN)/python -m benchmarks.by_itself $(ARGS)
+
 bench-recall: setup ## Measure recall of the search in notes, on LoCoMo (LOCOMO_PATH)
 	$(BIN)/python -m benchmarks.recall $(ARGS)
 

@@ -4,6 +4,8 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -11,19 +13,20 @@ from urllib.parse import urlsplit
 import platformdirs
 import typer
 from rich.prompt import Prompt
-from rich.text import Text
 
 from memory_mcp import settings
+from memory_mcp.cli import automation
 from memory_mcp.cli.common import AsJson, DataDir, report_as_usage_error
-from memory_mcp.cli.output import console, print_json, print_table
+from memory_mcp.cli.diffs import ask, print_diff
+from memory_mcp.cli.output import print_json, print_table
 from memory_mcp.clients import CLIENTS, ClientConfigurations, ClientProgram, Http
+from memory_mcp.clients.automation import Automations
 from memory_mcp.clients.model import NAME, Machine, Way, own_command, this_machine
 from memory_mcp.clients.operations import ClientStatus, Plan
 from memory_mcp.clients.profiles import PROFILES, Profile
 from memory_mcp.errors import Invalid
 from memory_mcp.families.registry import FAMILIES, chosen
 
-COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 EPILOG = "Examples: " + " · ".join(
     f"memory-mcp connect{example}"
     for example in (
@@ -31,6 +34,7 @@ EPILOG = "Examples: " + " · ".join(
         " claude-code",
         " cursor --project",
         " vscode --profile notes",
+        " claude-code --auto",
         " codex --http http://127.0.0.1:8765 --key - --yes",
         " zed --undo",
     )
@@ -63,6 +67,14 @@ ChosenProfile = Annotated[
         autocompletion=lambda: list(PROFILES),
     ),
 ]
+Auto = Annotated[
+    bool | None,
+    typer.Option(
+        "--auto/--no-auto",
+        help="Add hooks and instructions, too, so that the client uses its memory by itself. A terminal asks.",
+        show_default="no",
+    ),
+]
 Undo = Annotated[bool, typer.Option("--undo", help="Restore the configuration as it was before.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -76,6 +88,7 @@ def connect(
     project: InProject = False,
     replace: Replace = False,
     profile: ChosenProfile = None,
+    auto: Auto = None,
     undo: Undo = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -84,9 +97,8 @@ def connect(
 ) -> None:
     """Add this server to a client's configuration, or remove it again. Shows the change and asks first."""
     machine = this_machine(os.environ)
-    connections = ClientConfigurations(
-        machine, platformdirs.user_state_path("memory-mcp", appauthor=False) / "connections"
-    )
+    records = platformdirs.user_state_path("memory-mcp", appauthor=False) / "connections"
+    connections = ClientConfigurations(machine, records)
     if client is None:
         _list(connections.all(), as_json=as_json)
         return
@@ -95,20 +107,52 @@ def connect(
         is_interactive = not (yes or dry_run or undo or as_json) and http is None and sys.stdin.isatty()
         way = _way(http, key, data_dir, _profile(profile, is_interactive=is_interactive), yes=yes or dry_run)
         _check_name(name)
-        if as_json and not (yes or dry_run):
-            raise Invalid("Give --yes or --dry-run with --json, which asks no questions.")
-    if undo:
-        plan = connections.plan_undo(program, name, in_project=project)
-    else:
-        plan = connections.plan(program, way, name, in_project=project, replacing=replace)
+        _check_answers(as_json=as_json, is_answered=yes or dry_run)
+        automation.check(way, auto)
+    chosen = _Choice(program, way, name, project, undo)
+    plan = chosen.plan(connections, replacing=replace)
+    automatic = partial(chosen.automatic, Automations(machine, records), auto, is_interactive=is_interactive)
     if as_json:
-        copy = connections.apply(plan) if plan.is_change and not dry_run else None
-        print_json(_shown(plan, copy, written=plan.is_change and not dry_run))
+        shown = _apply_as_json(connections, plan, dry_run=dry_run)
+        print_json(shown | {"auto": automation.apply_as_json(connections, automatic(), dry_run=dry_run)})
         return
     is_done = _ask_and_apply(connections, plan, dry_run=dry_run, yes=yes)
-    if is_done and not undo:
-        for hint in _hints(program, way, machine, in_project=project):
-            typer.echo(hint)
+    automation.apply_all(connections, automatic(), dry_run=dry_run, yes=yes)
+    hints = _hints(program, way, machine, in_project=project) if is_done and not undo else ()
+    for hint in hints:
+        typer.echo(hint)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    client: ClientProgram
+    way: Way
+    name: str
+    in_project: bool
+    undo: bool
+
+    def plan(self, connections: ClientConfigurations, *, replacing: bool) -> Plan:
+        if self.undo:
+            return connections.plan_undo(self.client, self.name, in_project=self.in_project)
+        return connections.plan(self.client, self.way, self.name, in_project=self.in_project, replacing=replacing)
+
+    def automatic(self, automations: Automations, wanted: bool | None, *, is_interactive: bool) -> list[Plan]:
+        """Hooks and instructions. They are planned after the entry is written: both may be in one file."""
+        if self.undo:
+            return automations.plan_undo(self.client, in_project=self.in_project)
+        if not automation.is_wanted(self.client, wanted, is_interactive=is_interactive):
+            return []
+        return automations.plan(self.client, automation.command_of(self.way), in_project=self.in_project)
+
+
+def _check_answers(*, as_json: bool, is_answered: bool) -> None:
+    if as_json and not is_answered:
+        raise Invalid("Give --yes or --dry-run with --json, which asks no questions.")
+
+
+def _apply_as_json(connections: ClientConfigurations, plan: Plan, *, dry_run: bool) -> dict[str, Any]:
+    is_written = plan.is_change and not dry_run
+    return _shown(plan, connections.apply(plan) if is_written else None, written=is_written)
 
 
 def _ask_and_apply(connections: ClientConfigurations, plan: Plan, *, dry_run: bool, yes: bool) -> bool:
@@ -118,12 +162,12 @@ def _ask_and_apply(connections: ClientConfigurations, plan: Plan, *, dry_run: bo
         state = f"has no {plan.name}" if plan.is_undo else f"is connected already, as {plan.name}"
         typer.echo(f"Nothing to do: {title} {state} in {plan.file}")
         return False
-    _print_diff(plan.diff())
+    print_diff(plan.diff())
     if dry_run:
         typer.echo("Nothing was written (--dry-run).")
         return False
     if not yes:
-        _ask(plan)
+        ask(plan)
     copy = connections.apply(plan)
     if plan.is_undo:
         typer.echo(f"Undone: {title} is as it was in {plan.file}")
@@ -141,21 +185,6 @@ def _hints(client: ClientProgram, way: Way, machine: Machine, *, in_project: boo
         yield f"{client.title} may ask first whether you trust this folder."
         what = "your key" if isinstance(way, Http) and way.key else "paths of this machine"
         yield f"The file contains {what}: consider that before you commit it."
-
-
-def _ask(plan: Plan) -> None:
-    if not sys.stdin.isatty():
-        raise Invalid("Nothing was written: stdin is not a terminal. Check the change above, then give --yes.")
-    if not typer.confirm(f"Write this to {plan.file}?"):
-        typer.echo("Nothing was written.")
-        raise typer.Exit(1)
-
-
-def _print_diff(lines: list[str]) -> None:
-    out = console()
-    for line in lines:
-        is_name = line.startswith(("--- ", "+++ "))
-        out.print(Text(line, style="bold" if is_name else COLOURS.get(line[:1], "")), soft_wrap=True)
 
 
 def _list(found: list[ClientStatus], *, as_json: bool) -> None:

@@ -73,8 +73,8 @@ def _numbers(version: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", version)]
 
 
-def check_settings(app: App, hello: Hello) -> settings.Settings:
-    """The settings of the client. Raises Invalid if this server's differ."""
+def check_settings(app: App, hello: Hello, prefix: str = "") -> settings.Settings:
+    """The settings of the client. Raises Invalid if those of this server whose name starts with `prefix` differ."""
     try:
         given = settings.parser("memory-mcp serve").parse(hello.arguments)
         chosen = settings.load(given, hello.environ).settings
@@ -84,7 +84,7 @@ def check_settings(app: App, hello: Hello) -> settings.Settings:
     differing = _differing(app.settings, chosen)
     if app.settings.families and not chosen.families:
         differing.append("families")
-    if differing:
+    if differing := [name for name in differing if name.startswith(prefix)]:
         raise Invalid(f"these settings differ from the shared server's: {', '.join(differing)}")
     return chosen
 

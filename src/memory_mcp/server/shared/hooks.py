@@ -24,8 +24,8 @@ class HookAnswers:
 
     async def answer(self, hello: Hello) -> dict[str, Any]:
         """What `answer_hook` returns, or the reason under `failed`. A capture goes on after the answer, and is recorded
-        when it ends. Raises Invalid if the settings of the client differ."""
-        hellos.check_settings(self._app, hello)
+        when it ends. Raises Invalid if the client has other settings for hooks."""
+        hellos.check_settings(self._app, hello, prefix="hook")
         call = hello.payload
         if not is_capture(str(call.get("event"))):
             return await self._run(call)

@@ -1,0 +1,27 @@
+"""Changes of files, shown to the user before they are written."""
+
+import sys
+
+import typer
+from rich.text import Text
+
+from memory_mcp.cli.output import console
+from memory_mcp.clients.operations import Plan
+from memory_mcp.errors import Invalid
+
+COLOURS = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def ask(plan: Plan) -> None:
+    if not sys.stdin.isatty():
+        raise Invalid("Nothing was written: stdin is not a terminal. Check the change above, then give --yes.")
+    if not typer.confirm(f"Write this to {plan.file}?"):
+        typer.echo("Nothing was written.")
+        raise typer.Exit(1)
+
+
+def print_diff(lines: list[str]) -> None:
+    out = console()
+    for line in lines:
+        is_name = line.startswith(("--- ", "+++ "))
+        out.print(Text(line, style="bold" if is_name else COLOURS.get(line[:1], "")), soft_wrap=True)
