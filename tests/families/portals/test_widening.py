@@ -428,10 +428,14 @@ place = {
     "before the last step": (journal, "write"),
     "in the last step": (storage, "put_in_place"),
     "at the end of the last step": (journal, "remove"),
+    "before an import's rows are there": (storage, "move_rows"),
+    "in the last step of an import": (storage, "put_in_place"),
 }[moment]
 chosen = {"data_dir": data_dir, "families": "portals", "embedder": "none"}
 with open_app(settings.load(chosen, environ={}).settings) as app:
     setattr(*place, die)
+    if "import" in moment:
+        app.portals.imports.import_file(CALLER, "mem://tests/shared", "t.csv", "csv", None, {}, print)
     app.portals.write(CALLER, "mem://tests/shared", "t", [{"n": 1.5, "new": "x"}])
 """
 
@@ -444,12 +448,16 @@ with open_app(settings.load(chosen, environ={}).settings) as app:
         ("before the last step", False),
         ("in the last step", True),
         ("at the end of the last step", True),
+        ("before an import's rows are there", False),
+        ("in the last step of an import", True),
     ],
 )
 def test_a_server_that_is_killed_has_widened_all_or_nothing(tmp_path: Path, moment: str, is_done: bool) -> None:
     server = start(tmp_path, "--families", "portals")
     shared = "mem://tests/shared"
     server.call("portal_write", portalUri=shared, table="t", data=[{"n": number} for number in range(5)])
+    (tmp_path / "imports").mkdir(exist_ok=True)
+    (tmp_path / "imports" / "t.csv").write_text("n,new\n1.5,x\n")
     died = subprocess.run([sys.executable, "-c", DYING, str(tmp_path), moment], check=False)
     assert died.returncode == -signal.SIGKILL
 
