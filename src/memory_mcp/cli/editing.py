@@ -19,6 +19,7 @@ from rich.text import Text
 
 from memory_mcp.app import App
 from memory_mcp.caller import Caller
+from memory_mcp.cli import conversations
 from memory_mcp.cli.common import AsJson, DataDir, new_session, use_app
 from memory_mcp.cli.interrupts import Interrupted
 from memory_mcp.cli.output import console, print_json
@@ -42,7 +43,10 @@ def list_memories(
     family: Annotated[
         str | None,
         typer.Argument(
-            metavar="FAMILY", help=f"One of {', '.join(LISTED)}.", show_default="all", autocompletion=lambda: LISTED
+            metavar="FAMILY",
+            help=f"One of {', '.join(LISTED)}, or conversations.",
+            show_default="all",
+            autocompletion=lambda: LISTED,
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 20,
@@ -53,6 +57,9 @@ def list_memories(
 
     Example: memory-mcp list notes --limit 5
     """
+    if family == conversations.NAME:
+        conversations.list_conversations(limit, data_dir, as_json=as_json)
+        return
     if family is not None and family not in LISTED:
         raise typer.BadParameter(f"{family!r} is no family. Use one of: {', '.join(LISTED)}.")
     with use_app(data_dir) as (app, caller):
@@ -206,6 +213,9 @@ def rm(
 
     Example: memory-mcp rm stores:diary/days/may
     """
+    if conversations.is_ref(ref):
+        conversations.rm(ref, data_dir, undo=undo, yes=yes, as_json=as_json)
+        return
     if undo:
         _undo(ref, data_dir, as_json=as_json)
         return

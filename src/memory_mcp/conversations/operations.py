@@ -8,6 +8,7 @@ from memory_mcp.caller import Caller
 from memory_mcp.clock import Clock
 from memory_mcp.conversations import projects, storage
 from memory_mcp.conversations.capture import Capture
+from memory_mcp.conversations.deletion import Deletion
 from memory_mcp.conversations.digest import Digests
 from memory_mcp.conversations.model import Conversation, GivenMemory, HookAnswer, HookCall, Project
 from memory_mcp.conversations.suggestions import Limits, Suggestions
@@ -35,6 +36,8 @@ class Conversations:
         self._capture = Capture(families.notes, files, settings.hook_days, clock)
         self._digests = Digests(families.notes, families.graph, families.stores, files)
         self._suggestions = Suggestions(families.notes, families.recall)
+        deletion = Deletion(families.notes, files)
+        self.delete, self.restore = deletion.delete, deletion.restore
 
     def answer(self, caller: Caller, session: Session, call: HookCall) -> HookAnswer:
         """Do what belongs to an event. Raises AppError, or OSError for a transcript that cannot be read."""

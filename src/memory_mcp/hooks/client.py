@@ -15,7 +15,7 @@ from memory_mcp.hooks import records
 from memory_mcp.hooks.transport import DETACHED_FLAG, Answer, send
 from memory_mcp.relay.options import default_data_dir
 
-TIME_LIMIT_S = 2.0
+TIME_LIMIT_S = 1.7  # with the start and the end of the process two seconds
 DETACHED_TIME_LIMIT_S = 300.0  # of a capture, which no client waits for
 MAX_INPUT_BYTES = 16 * 1024 * 1024
 
