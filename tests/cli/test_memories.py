@@ -165,7 +165,10 @@ def test_search_says_that_the_model_is_missing(
     monkeypatch.setenv("MEMORY_MCP_EMBEDDER", "auto")
     monkeypatch.setenv("MEMORY_MCP_MODELS_DIR", str(here / "none"))
     assert not left_with("search", "teapot")
-    assert "memory-mcp models pull" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "memory-mcp models pull" in err
+    assert "memory-mcp list" in err  # and no tool, which a person cannot call
+    assert "recall_overview" not in err
 
 
 def test_stats_say_plainly_why_a_family_cannot_be_counted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -172,7 +172,7 @@ def _ask_and_apply(connections: ClientConfigurations, plan: Plan, *, dry_run: bo
     if plan.is_undo:
         typer.echo(f"Undone: {title} is as it was in {plan.file}")
     else:
-        typer.echo(f"Connected: {title} uses this memory as {plan.name}. {plan.client.next_step}")
+        typer.echo(f"Connected: {title} has this server as {plan.name!r}. {plan.client.next_step}")
     if copy is not None:
         typer.echo(f"A copy of the file before the change: {copy}")
     return True

@@ -74,8 +74,8 @@ def import_own_export(
     if as_json:
         print_json({"format": OURS, "dry_run": dry_run, **taken.shown()})
     else:
-        for counts, words in ((taken.new, "new"), (taken.known, "were here already")):
-            typer.echo(f"{', '.join(f'{count} {name}' for name, count in counts.items()) or 'Nothing'}: {words}.")
+        for counts, words in ((taken.new, "New"), (taken.known, "Here already")):
+            typer.echo(f"{words}: {', '.join(f'{count} {name}' for name, count in counts.items()) or 'nothing'}.")
         for one in taken.left_out:
             typer.echo(f"  {one.path}: {one.why}", err=True)
         if dry_run:

@@ -18,11 +18,13 @@ from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.recall.counts import counts_by_family
 from memory_mcp.families.recall.model import Recalled, RecallHit, RecallQuery
+from memory_mcp.families.recall.operations import NOTHING_FITS
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.stores.model import Metadata, ref_of
 from memory_mcp.families.vault.model import NewMemory, uri_of
 from memory_mcp.names import new_namespace
 
+NOTHING_MATCHES = "Try other words or fewer filters; `memory-mcp list` shows the latest memories."
 BY_WORDS_ONLY = (
     "This searched by words only. `memory-mcp models pull` fetches the model for search by meaning, 35 MB, once."
 )
@@ -55,7 +57,7 @@ def search(
     if not found.hits:
         out.print("Nothing matches.")
     if found.notice:
-        typer.echo(found.notice, err=True)
+        typer.echo(NOTHING_MATCHES if found.notice == NOTHING_FITS else found.notice, err=True)
     if lacks_model:
         typer.echo(BY_WORDS_ONLY, err=True)
     for missing in found.incomplete:
