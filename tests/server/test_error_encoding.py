@@ -137,7 +137,16 @@ def test_rest_errors_name_no_tool(me: Person, tools: dict[str, Tool], names_mcp:
     requests = (
         *(("GET", path) for path in ("/api/open?ref=memory://vault/x", "/api/open?ref=x", "/api/graph/x", "/api/x")),
         *(("GET", path) for path in ("/api/stores/x/file?path=a", "/api/open?ref=mem://a/b", "/api/notes?limit=0")),
-        *(("POST", path) for path in ("/api/mcp/sync/now", "/api/tools/x", "/api/mcp/keys", "/api/stores/x/edit")),
+        *(
+            ("POST", path)
+            for path in (
+                "/api/mcp/sync/now",
+                "/api/tools/x",
+                "/api/mcp/keys",
+                "/api/stores/x/edit",
+                "/api/memories/edit",
+            )
+        ),
         *(("DELETE", path) for path in ("/api/mcp/keys/x", "/api/mcp/sessions/x")),
     )
     for method, path in requests:

@@ -109,6 +109,10 @@ def test_recent_writes_show_every_family_and_no_other_user(server: Http, me: Per
     assert len(me.ask("GET", "/api/recent?limit=2").json()["writes"]) == 2
     assert [one["title"] for one in me.ask("GET", "/api/recent?family=graph").json()["writes"]] == ["Hall"]
 
+    texts = {one["title"]: one for one in me.ask("GET", "/api/recent?limit=100&text=true").json()["writes"]}
+    assert (texts["tea"]["text"], texts["tea"]["client"]) == ("Darjeeling", None)
+    assert (texts["Note 1"]["text"], texts["Note 1"]["source"]) == ("Words 1 #odd", "ui")
+
     cli(server.data_dir, "users", "add", "ann")
     ann = signed_in(server, cli(server.data_dir, "users", "link", "ann")["link"])
     assert ann.ask("GET", "/api/recent").json() == {"writes": [], "incomplete": []}
@@ -196,3 +200,49 @@ def test_an_edit_does_not_overwrite_a_concurrent_change(server: Http, me: Person
     half = r'{"path": "people/kim", "content": "\ud800", "was": ""}'
     refused = me.ask("POST", place, content=half, headers={"Content-Type": "application/json"})
     assert refused.status_code == 422
+
+
+def test_facts_and_entities_are_edited_deleted_and_restored_by_reference(server: Http, me: Person) -> None:
+    entity, fact = "graph:village/Café", "memory://vault/tea%20time"
+    call(me, "commit_memory", scope="vault", key="tea time", content="Four o'clock", tags=["day"])
+    call(me, "create_project", name="village")
+    entities = [
+        {"name": "Café", "entity_type": "place", "observations": ["opens at \x7f 8"]},
+        {"name": "Square", "entity_type": "place"},
+    ]
+    call(me, "create_entities", project="village", entities=entities)
+    tie = {"from": "Café", "to": "Square", "relation_type": "is on"}
+    call(me, "create_relations", project="village", relations=[tie])
+    cli(server.data_dir, "users", "add", "stranger")
+    stranger = signed_in(server, cli(server.data_dir, "users", "link", "stranger")["link"])
+    for ref, was, text in (
+        (fact, "Four o'clock", "Five"),
+        (entity, '["opens at \\u007f 8"]', '["opens at 9", "x: y"]'),
+    ):
+        edit = {"ref": ref, "was": was, "text": text}
+        assert me.ask("POST", "/api/memories/edit", json=edit).status_code == 200
+        late = me.ask("POST", "/api/memories/edit", json=edit)
+        assert (late.status_code, late.json()["error"]) == (409, "changed")
+        before = me.ask("GET", "/api/open", params={"ref": ref}).json()
+        deleted = me.ask("POST", "/api/memories/delete", json={"ref": ref})
+        assert deleted.status_code == 200, deleted.text
+        assert me.ask("GET", "/api/open", params={"ref": ref}).status_code == 404
+        assert stranger.ask("POST", "/api/memories/restore", json=deleted.json()).status_code == 404
+        assert me.ask("POST", "/api/memories/restore", json=deleted.json()).json()["lost"] is None
+        assert timeless(me.ask("GET", "/api/open", params={"ref": ref}).json()) == timeless(before)
+        again = me.ask("POST", "/api/memories/restore", json=deleted.json())
+        assert again.status_code == 404
+    logged = me.ask("GET", "/api/mcp/audit?limit=5").json()["entries"]
+    assert [one["details"]["arguments"] for one in logged if one["action"] == "delete_memory"] == [
+        {"ref": "graph:village/Caf%C3%A9"},
+        {"ref": fact},
+    ]
+    for ref, status in (("graph:village", 422), ("mem://tests/shop", 422), ("memory://vault/none", 404)):
+        assert me.ask("POST", "/api/memories/delete", json={"ref": ref}).status_code == status
+
+
+def timeless(value: Any) -> Any:
+    """Without ids and times, which a restored entity has new."""
+    if isinstance(value, dict):
+        return {name: timeless(one) for name, one in value.items() if name not in ("id", "created_at", "updated_at")}
+    return [timeless(one) for one in value] if isinstance(value, list) else value

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.exhaustive import sample
 from tests.processes import run
 from tests.web.accessibility import assert_accessible
-from tests.web.conftest import Site, Watched
+from tests.web.conftest import Site, Watched, run_users_command, sign_in_link
 from tests.wire import Stdio
 
 PAGES = {
@@ -101,7 +101,7 @@ def test_home_shows_the_chosen_time_and_the_latest_writes_of_every_family(page: 
     expect(page.get_by_role("button", name="a year")).to_have_attribute("aria-pressed", "true")
     expect(page.get_by_role("img", name="Calls over a year")).to_be_visible()
 
-    writes = page.get_by_role("list", name="Recent writes")
+    writes = page.get_by_role("region", name="Recent writes")
     site.call("add_memory", store="default", path="places/porto", content="On the Douro.")
     site.call("commit_memory", scope="vault", key="favourite-cake", content="Pastel de nata")
     site.call("create_entities", project="house", entities=[{"name": "Attic", "entity_type": "place"}])
@@ -110,6 +110,32 @@ def test_home_shows_the_chosen_time_and_the_latest_writes_of_every_family(page: 
         writes.get_by_role("link", name=title, exact=True).click()
         expect(page.get_by_role("heading", level=1)).to_have_text(heading)
         page.go_back()
+    today = writes.get_by_role("region", name="Today")
+    expect(today).to_contain_text("Pastel de nata")
+    headings = page.get_by_role("main").get_by_role("heading").all_text_contents()
+    assert (
+        headings.index("What was learned") < headings.index("Top tags") < headings.index("Embedding coverage Embedder")
+    )
+    page.get_by_role("search").get_by_label("Search everything").fill("first flush")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("list", name="Found")).to_contain_text("favourite-tea")
+
+
+def test_the_first_day_shows_how_to_begin(browser: Browser, site: Site) -> None:
+    name = "first-day"
+    run_users_command(site.server, "add", name)
+    page = browser.new_page(base_url=site.url)
+    page.goto(sign_in_link(site.server, name))
+    steps = page.get_by_role("region", name="First steps")
+    expect(steps.get_by_role("link", name="Connect a client")).to_be_visible()
+    expect(page.get_by_role("img")).to_have_count(0)
+    assert_accessible(page)
+    steps.get_by_role("link", name="Write a note").click()
+    page.get_by_label("Markdown").fill("My first note")
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("link", name="Home").click()
+    expect(page.get_by_role("region", name="Today")).to_contain_text("My first note")
+    page.close()
 
 
 def test_every_number_on_home_leads_to_a_list_as_long(new_account_page: Page) -> None:
@@ -143,7 +169,7 @@ def test_memories_are_filtered_and_the_address_has_the_filters(new_account_page:
     page.get_by_label("Search everything").fill("topic 3")
     expect(found.first).to_contain_text("topic 3")
     page.get_by_label("Search everything").fill("")
-    page.get_by_label("from").fill("2020-01-01")
+    page.get_by_label("from", exact=True).fill("2020-01-01")
     page.get_by_label("until").fill("2020-12-31")
     expect(page.get_by_text("Nothing found")).to_be_visible()
     page.get_by_role("button", name="Clear all filters").click()
@@ -195,6 +221,28 @@ def test_one_box_searches_every_family_and_the_keyboard_is_enough(page: Page) ->
     expect(page.get_by_role("heading", level=1)).to_have_text("favourite-tea")
     page.go_back()
     expect(page.get_by_label("Search everything")).to_have_value("first flush")
+
+
+def test_words_are_marked_and_a_search_that_finds_nothing_says_what_to_do(page: Page) -> None:
+    page.goto("/memories?q=disks")
+    found = page.get_by_role("list", name="Found").get_by_role("listitem")
+    expect(found.locator("mark", has_text="disk").first).to_be_visible()
+    expect(found.first).to_contain_text(re.compile("notes · default · by agents|notes · default · written here"))
+    expect(found.first.locator("time")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^\d+ memor(y|ies)$"))).to_be_visible()
+    assert_accessible(page)
+    page.get_by_label("Search everything").fill("zyzzogeton")
+    nothing = page.get_by_role("status").filter(has_text="Nothing found for “zyzzogeton”")
+    expect(nothing).to_contain_text("Try fewer or other words")
+    page.get_by_label("Family").select_option("vault")
+    nothing.get_by_role("button", name="Search all families").click()
+    expect(page.get_by_label("Family")).to_have_value("")
+    assert_accessible(page)
+    nothing.get_by_role("button", name="Clear the search").click()
+    expect(found.first).to_be_visible()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("zyzzogeton")
+    expect(page.get_by_role("dialog").get_by_role("status")).to_contain_text("No memory found for “zyzzogeton”")
 
 
 def test_a_note_is_written_edited_restored_and_deleted_with_undo(page: Page, site: Site) -> None:
@@ -260,7 +308,7 @@ def test_the_graph_is_a_picture_and_a_list_of_the_chosen_depth(page: Page) -> No
     expect(page).to_have_url(re.compile("depth=2"))
     page.get_by_label("Graph of", exact=True).select_option("house")
     page.get_by_role("link", name="Kitchen").click()
-    expect(page.get_by_text("has a window")).to_be_visible()
+    expect(page.get_by_text("has a window", exact=True)).to_be_visible()
 
 
 def test_a_large_project_is_shown_by_and_by_the_best_connected_first(page: Page, site: Site) -> None:
@@ -326,6 +374,7 @@ def test_a_file_of_a_store_is_found_in_the_tree_and_edited(page: Page, site: Sit
     page.get_by_role("link", name="Edit").click()
     page.get_by_label("Markdown").fill("Bob has left.")
     page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("Saved")).to_be_visible()
     expect(page.get_by_text("Bob has left.")).to_be_visible()
     assert site.call("get_memory", store="default", path="people/team/bob")["content"].strip() == "Bob has left."
 
@@ -471,6 +520,21 @@ def test_every_page_fits_on_a_phone(context: BrowserContext) -> None:
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_label("Loading")).to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth") <= 375, address
+    pages = page.get_by_role("navigation", name="Pages")
+    bar = pages.bounding_box()
+    assert bar is not None
+    assert bar["y"] + bar["height"] == 740  # at the bottom
+    assert bar["height"] < 60  # in one row
+    expect(pages.get_by_role("link", name="Settings")).to_be_hidden()
+    pages.get_by_role("button", name="More").click()
+    assert_accessible(page)
+    for target in (*pages.get_by_role("link").all(), *page.get_by_role("main").get_by_role("button").all()):
+        box = target.bounding_box()
+        assert box is not None
+        assert box["height"] >= 44, target.text_content()
+    pages.get_by_role("link", name="Keys").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Keys")
+    expect(pages.get_by_role("link", name="Settings")).to_be_hidden()
     page.close()
 
 

@@ -88,6 +88,13 @@ def test_making_all_vectors_again_is_watched_as_it_goes(browser: Browser, tmp_pa
 
         service.pause = 1.0
         page.get_by_role("button", name="Rebuild all vectors").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text(f"Rebuild the vectors of {NOTES} notes?This takes up to a minute")
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
+        assert not [url for url in requested if url.endswith("/reindex")]
+        page.get_by_role("button", name="Rebuild all vectors").click()
+        dialog.get_by_role("button", name="Rebuild").click()
         expect(page.get_by_text(re.compile(r"; \d+ are queued"))).to_be_visible()
         expect(page.get_by_text(re.compile(rf"^[1-9]\d? of {NOTES} notes .* are queued"))).to_be_visible()
         expect(page.get_by_text(f"{NOTES} of {NOTES} notes have their vector")).to_be_visible()

@@ -388,10 +388,19 @@ def test_a_query_is_run_and_drawn_and_a_bad_one_says_why(page: Page, here: Site,
     expect(where.get_by_text("4 rows")).to_be_visible()
     where.get_by_role("button", name="Table", exact=True).click()
     expect(where.get_by_role("region", name="Query result")).to_contain_text("25000")
+    by_month = "SELECT toStartOfMonth(bought_at) AS month, buyer, {} FROM orders WHERE id < 100 {} ORDER BY month"
+    write(page, editor, by_month.format("sum(price) AS total", "GROUP BY month, buyer"))
+    where.get_by_role("button", name="Run").click()
+    drawn = where.get_by_role("img", name="Chart of total by month")
+    expect(drawn.locator(".u-legend .u-series .u-label").filter(has_text=re.compile(r"\w"))).to_have_count(4)
+    write(page, editor, by_month.format("price", ""))  # several rows for one month and buyer
+    where.get_by_role("button", name="Run").click()
+    expect(where.get_by_role("region", name="Query result")).to_be_visible()
+    expect(where.get_by_role("button", name="Chart", exact=True)).to_have_count(0)
     write(page, editor, "SELECT nothing FROM orders")
     where.get_by_role("button", name="Run").click()
     expect(where.get_by_role("alert")).to_contain_text("nothing")
-    expect(where.get_by_text("4 rows")).to_have_count(0)  # nothing of the result before stands beside it
+    expect(where.get_by_text(re.compile(r"\d rows"))).to_have_count(0)  # nothing of the result before stands beside it
     expect(where.get_by_role("button", name="Export the result as csv")).to_have_count(0)
     expect(where.get_by_role("region", name="Query result")).to_have_count(0)
 

@@ -1,4 +1,4 @@
-// The editor of notes and of store files: a draft that is kept, a preview, and a question before anything is lost.
+// The editor of notes, store files, facts and entities: a draft that is kept, a preview, a question before a loss.
 import type { ComponentChildren, TargetedKeyboardEvent } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { Confirm } from '../shared/confirm'
@@ -25,14 +25,17 @@ export class EditConflict<F> extends Error {
 /** What happens after saving, once the draft is deleted: a message, another page. */
 type Finish = () => void
 
+type Kind = 'note' | 'file' | 'fact' | 'entity'
+
 interface Props<F extends { content: string }> {
-  kind: 'note' | 'file'
+  kind: Kind
   label: string
   draftKey: string
   initial: F
   above?: (fields: F, set: (part: Partial<F>) => void) => ComponentChildren
   below?: (fields: F, set: (part: Partial<F>) => void) => ComponentChildren
   focusesText?: boolean
+  mayBeEmpty?: boolean
   /** Save what changed from `base`. `seen` is a newer version that the user decided to overwrite. */
   save: (fields: F, base: F, seen?: F) => Promise<Finish>
   /** For a document that was deleted meanwhile. */
@@ -94,7 +97,8 @@ function useSaving<F>(onSaved: () => void): Saving<F> {
 }
 
 export function Editor<F extends { content: string }>(props: Props<F>) {
-  const { kind, label, draftKey, initial, above, below, focusesText = true, save, saveAsNew, textOf, onClose } = props
+  const { kind, label, draftKey, initial, above, below, focusesText = true, mayBeEmpty = false } = props
+  const { save, saveAsNew, textOf, onClose } = props
   const draft = useDraft(draftKey, initial, reportDraft)
   const saving = useSaving<F>(() => draft.discard())
   const [isConfirming, setConfirming] = useState(false)
@@ -104,8 +108,9 @@ export function Editor<F extends { content: string }>(props: Props<F>) {
   }, [])
   const fields = draft.draft
   const set = (part: Partial<F>) => draft.set({ ...fields, ...part })
+  const isComplete = mayBeEmpty || Boolean(fields.content.trim())
   const submit = (seen?: F) => {
-    if (fields.content.trim()) saving.run(() => save(fields, draft.base, seen))
+    if (isComplete) saving.run(() => save(fields, draft.base, seen))
   }
   const discard = () => {
     draft.discard(initial)
@@ -152,10 +157,10 @@ export function Editor<F extends { content: string }>(props: Props<F>) {
         {above?.(fields, set)}
         <div class="halves">
           <label>
-            Markdown
+            {LABELS[kind]}
             <textarea
               ref={text}
-              required
+              required={!mayBeEmpty}
               rows={16}
               value={fields.content}
               onInput={(event) => draft.set({ ...fields, content: event.currentTarget.value })}
@@ -170,7 +175,7 @@ export function Editor<F extends { content: string }>(props: Props<F>) {
           </p>
         )}
         <div class="bar">
-          <button class="primary" disabled={saving.isBusy || !fields.content.trim()}>
+          <button class="primary" disabled={saving.isBusy || !isComplete}>
             {saving.isBusy ? 'Saving…' : 'Save'}
           </button>
           <span class="keys">
@@ -238,9 +243,21 @@ function Conflict({ kind, fields, before, after, onOverwrite, onDiscard, onClose
   )
 }
 
-const HINTS = { note: 'The preview. [[Title]] links to a note, #tag tags this one.', file: 'The preview.' }
+const LABELS: Record<Kind, string> = {
+  note: 'Markdown',
+  file: 'Markdown',
+  fact: 'Markdown',
+  entity: 'Observations, each in a line that starts with “- ”',
+}
 
-function Preview({ text, kind }: { text: string; kind: 'note' | 'file' }) {
+const HINTS: Record<Kind, string> = {
+  note: 'The preview. [[Title]] links to a note, #tag tags this one.',
+  file: 'The preview.',
+  fact: 'The preview.',
+  entity: 'The preview. Without a line, nothing is known about it.',
+}
+
+function Preview({ text, kind }: { text: string; kind: Kind }) {
   const [shown, setShown] = useState(text)
   useEffect(() => {
     const timer = setTimeout(() => setShown(text), text.length > LONG_TEXT_CHARS ? PREVIEW_DELAY_MS : 0)

@@ -31,6 +31,8 @@ const PAGES: Record<string, [string, FunctionComponent]> = {
   settings: ['Settings', Settings],
 }
 
+const PHONE_PAGES = 4 // in the bar at the bottom, before "More"
+
 const NOT_FOUND: [string, FunctionComponent] = ['Not found', NotFound]
 
 const IS_MAC = /Mac|iP/.test(navigator.userAgent) // there, Ctrl K deletes to the end of the line
@@ -125,18 +127,12 @@ function App() {
       </a>
       <header>
         <strong>Memory</strong>
-        <nav aria-label="Pages">
-          {Object.entries(PAGES).map(([path, [label]]) => (
-            <a key={path} href={'/' + path} aria-current={path === name ? 'page' : undefined}>
-              {label}
-            </a>
-          ))}
-        </nav>
+        <Navigation name={name} />
         <Connection />
         <button class="link" onClick={() => setPaletteOpen(true)}>
           Go to… <kbd>{MOD_KEY} K</kbd>
         </button>
-        <button class="link" onClick={() => help.current?.showModal()}>
+        <button class="link keyboard" onClick={() => help.current?.showModal()}>
           Shortcuts <kbd>?</kbd>
         </button>
       </header>
@@ -167,6 +163,33 @@ function App() {
       )}
       <Toasts />
     </div>
+  )
+}
+
+/** All pages beside the content; on a phone, the first ones in a bar at the bottom and the others behind "More". */
+function Navigation({ name }: { name: string }) {
+  const [isOpen, setOpen] = useState(false)
+  const address = route.value
+  useEffect(() => setOpen(false), [address])
+  const onKey = (event: KeyboardEvent) => {
+    if (event.key === 'Escape') setOpen(false)
+  }
+  return (
+    <nav aria-label="Pages" class={isOpen ? 'open' : ''} onKeyDown={onKey}>
+      {Object.entries(PAGES).map(([path, [label]], position) => (
+        <a
+          key={path}
+          class={position < PHONE_PAGES ? '' : 'further'}
+          href={'/' + path}
+          aria-current={path === name ? 'page' : undefined}
+        >
+          {label}
+        </a>
+      ))}
+      <button class="more" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        More
+      </button>
+    </nav>
   )
 }
 

@@ -1,6 +1,7 @@
 // One box for pages, actions and search hits.
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { tool } from './api'
+import { Marked } from './marks'
 import { refHref } from './refs'
 import { navigate } from './router'
 import { setTheme, shownTheme } from './theme'
@@ -51,17 +52,22 @@ export function Palette({ pages, onClose }: { pages: [string, string][]; onClose
   const list = useRef<HTMLUListElement>(null)
   const [text, setText] = useState('')
   const [hits, setHits] = useState<Choice[]>([])
+  const [emptyQuery, setEmptyQuery] = useState('') // the search that found nothing
   const [index, setIndex] = useState(0)
   useLayoutEffect(() => dialog.current?.showModal(), []) // before the next key event
   useEffect(() => {
     let isOutdated = false
     setIndex(0)
-    if (!text.trim()) return setHits([])
+    setEmptyQuery('')
+    const query = text.trim()
+    if (!query) return setHits([])
+    const show = (found: Choice[]) => {
+      if (isOutdated) return
+      setHits(found)
+      if (!found.length) setEmptyQuery(query)
+    }
     const timer = setTimeout(() => {
-      findHits(text.trim()).then(
-        (found) => !isOutdated && setHits(found),
-        () => !isOutdated && setHits([]),
-      )
+      findHits(query).then(show, () => !isOutdated && setHits([]))
     }, SEARCH_DELAY_MS)
     return () => {
       isOutdated = true
@@ -132,11 +138,29 @@ export function Palette({ pages, onClose }: { pages: [string, string][]; onClose
             onMouseMove={() => setIndex(position)}
             onClick={() => run(choice)}
           >
-            <span class="kind">{choice.kind}</span> <b>{choice.title}</b>{' '}
-            {choice.detail && <span class="snippet">{choice.detail}</span>}
+            <ChoiceText choice={choice} query={text.trim()} />
           </li>
         ))}
       </ul>
+      <p class="mut" role="status">
+        {emptyQuery && `No memory found for “${emptyQuery}”. Try fewer or other words.`}
+      </p>
     </dialog>
+  )
+}
+
+/** The words of the search are marked in memories. */
+function ChoiceText({ choice, query }: { choice: Choice; query: string }) {
+  const isMemory = !['page', 'action', 'search'].includes(choice.kind)
+  return (
+    <>
+      <span class="kind">{choice.kind}</span>{' '}
+      <b>{isMemory ? <Marked text={choice.title} query={query} /> : choice.title}</b>{' '}
+      {choice.detail && (
+        <span class="snippet">
+          <Marked text={choice.detail} query={query} />
+        </span>
+      )}
+    </>
   )
 }

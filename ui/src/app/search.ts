@@ -1,6 +1,5 @@
 // One search over every family, with the filters of notes.
 import type { Schemas, ToolArguments, ToolResult } from '../shared/api-types'
-import { ago } from '../shared/format'
 import { get, tool } from './api'
 import { notesQuery, type NoteFilters } from './note-filters'
 import { noteRef } from './refs'
@@ -16,7 +15,9 @@ export interface Hit {
   title: string
   snippet: string
   why?: string
-  detail?: string
+  namespace?: string | null
+  source?: string | null
+  updated_at?: string | null
 }
 
 export interface HitPage {
@@ -50,7 +51,9 @@ const noteHit = (note: Schemas['NoteListed']): Hit => ({
   ref: noteRef(note.id),
   title: note.title,
   snippet: note.snippet,
-  detail: note.updated_at ? `${note.namespace} · ${ago(note.updated_at)}` : '',
+  namespace: note.namespace,
+  source: note.source,
+  updated_at: note.updated_at,
 })
 
 const recall = (query: string, family: Family | '', tag: string) =>
@@ -63,7 +66,7 @@ const recall = (query: string, family: Family | '', tag: string) =>
 
 async function recentWrites(family: Family) {
   const { writes, incomplete } = await get('/api/recent', { query: { limit: MAX_RECENT, family } })
-  return { incomplete, hits: writes.map((write): Hit => ({ ...write, snippet: '', detail: ago(write.at) })) }
+  return { incomplete, hits: writes.map((write): Hit => ({ ...write, snippet: '', updated_at: write.at })) }
 }
 
 /** The note with a title, preferably in the namespace of the note that links to it. */

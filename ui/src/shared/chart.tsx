@@ -8,6 +8,8 @@ export interface Series {
   values: (number | null)[]
   color?: string // a CSS variable
   bars?: boolean
+  points?: boolean // without lines between them
+  spansGaps?: boolean // values that are missing do not interrupt the line
 }
 
 interface Props {
@@ -19,7 +21,9 @@ interface Props {
 
 const HEIGHT_PX = 200
 const MAX_NUMBERS = 200
-const COLORS = ['--accent', '--ok', '--warn', '--num'] as const
+const COLORS = ['--accent', '--ok', '--warn', '--num', '--bad', '--fg', '--mut'] as const
+const MAX_SOLID = 4 // further lines are dashed, which distinguishes them
+const DASH_PX = [6, 4]
 
 function axes(x: Props['x'], isTime: boolean, color: (name: string) => string): uPlot.Axis[] {
   const name = (mark: number) => (Number.isInteger(mark) ? String(x[mark] ?? '').slice(0, 16) : '')
@@ -34,7 +38,15 @@ function lines(x: Props['x'], series: Series[], isTime: boolean, color: (name: s
   const shown = series.map((line, index) => {
     const stroke = color(line.color ?? COLORS[index % COLORS.length]!)
     const bars = { fill: stroke, paths: uPlot.paths.bars!({ size: [0.7, 60] }), points: { show: false } }
-    return { label: line.label, stroke, width: 2, points: { show: x.length < 3 }, ...(line.bars ? bars : {}) }
+    const points = { paths: () => null, points: { show: true, size: 9, fill: stroke } }
+    return {
+      label: line.label,
+      stroke,
+      width: 2,
+      dash: index < MAX_SOLID ? undefined : DASH_PX,
+      spanGaps: line.spansGaps,
+      ...(line.bars ? bars : line.points ? points : { points: { show: x.length < 3 || line.spansGaps } }),
+    }
   })
   return [
     { label: '', value: (_, mark: number | null) => (isTime || mark === null ? '' : String(x[mark] ?? '')) },

@@ -12,6 +12,7 @@ import { Chart } from '../shared/chart'
 import { showError, toast } from '../shared/toast'
 import { cell, errorMessage, number, plural } from '../shared/format'
 import { exportFile, type ExportFormat } from './files'
+import { resultChart } from './result-chart'
 
 const colors = HighlightStyle.define([
   { tag: tags.keyword, color: 'var(--accent)', fontWeight: '600' },
@@ -70,6 +71,7 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
   const [error, setError] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
   const [asChart, setAsChart] = useState(false)
+  const chart = useMemo(() => result && resultChart(result), [result])
   const first = tables[0] ? `SELECT *\nFROM ${tables[0].name}\nLIMIT 100` : 'SELECT 1'
   const text = () => editor.current!.state.doc.toString().trim().replace(/;$/, '')
 
@@ -83,7 +85,7 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
       const found = await bridge.call('portal_query', { portalUri, sql: lastQuery.current })
       if (id !== runCount.current) return
       setResult(found)
-      setAsChart(isChartable(found))
+      setAsChart(resultChart(found) !== null)
     } catch (error) {
       if (id !== runCount.current) return
       setResult(null)
@@ -160,7 +162,7 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
           </span>
         )}
         <span class="space" />
-        {result && isChartable(result) && (
+        {chart && (
           <div role="group" aria-label="Result as" class="choice">
             <button aria-pressed={!asChart} onClick={() => setAsChart(false)}>
               Table
@@ -182,38 +184,9 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
           {error}
         </pre>
       )}
-      {result && (asChart && isChartable(result) ? <ResultChart result={result} /> : <ResultTable result={result} />)}
+      {result && (asChart && chart ? <Chart {...chart} /> : <ResultTable result={result} />)}
     </section>
   )
-}
-
-const isChartable = (result: QueryResult) =>
-  result.rows.length > 1 && result.rows.length <= 5000 && numbersOf(result).length > 0
-
-const numbersOf = (result: QueryResult) =>
-  result.columns
-    .slice(1)
-    .filter((column) => result.rows.every((row) => row[column.name] === null || typeof row[column.name] === 'number'))
-
-function ResultChart({ result }: { result: QueryResult }) {
-  const name = result.columns[0]!.name
-  const [x, series] = useMemo(() => {
-    const first = result.rows.map((row) => row[name])
-    const times = first.map((value) =>
-      typeof value === 'string' && /^\d{4}-\d\d-\d\d/.test(value)
-        ? Date.parse(value.replace(' ', 'T') + (value.length > 10 ? 'Z' : '')) / 1000
-        : NaN,
-    )
-    const isTime = times.every(Number.isFinite)
-    const lines = numbersOf(result).slice(0, 4)
-    const made = lines.map((column) => ({
-      label: column.name,
-      values: result.rows.map((row) => row[column.name] as number | null),
-      bars: !isTime && lines.length === 1,
-    }))
-    return [isTime ? times : first.map(cell), made] as const
-  }, [result])
-  return <Chart x={x} series={series} label={`Chart of ${series.map((line) => line.label).join(', ')} by ${name}`} />
 }
 
 function ResultTable({ result }: { result: QueryResult }) {

@@ -230,6 +230,7 @@ class NoteSummary:
     importance: float
     updated_at: str
     last_referenced_at: str | None
+    source: Annotated[Source, Field(exclude=True)]  # for the web app
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,16 @@ from fastapi import Path as PathParameter
 from fastapi import Query
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from memory_mcp.caller import Scope
+from memory_mcp.app import App
+from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import precise_stamp
+from memory_mcp.errors import AppError
+from memory_mcp.families.family import LastWrite
 from memory_mcp.families.notes.model import Filter, NoteQuery, Source, UpdatedCursor
 from memory_mcp.families.recall.latest import latest
+from memory_mcp.families.recall.references import family_of, open_reference
+from memory_mcp.families.references import Opened
+from memory_mcp.search import snippets
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals, require
 from memory_mcp.server.rest.routes import mine
@@ -26,6 +32,7 @@ from memory_mcp.server.rest.shapes import (
     WriteShown,
     WritesShown,
 )
+from memory_mcp.server.rest.tools import session_of
 from memory_mcp.time_spans import Span
 
 AFTER = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{12}Z),([0-9]{1,18})$"
@@ -90,7 +97,7 @@ def list_notes(app: TheApp, person: ThePerson, wish: Annotated[NotesFilter, Quer
     words = wish.q.strip()
     if words and not wish.archived:
         hits, _ = app.notes.reader.hits(person, NoteQuery(words, wish.filter(), "hybrid", wish.limit))
-        return NotesPage(notes=[NoteListed.model_validate(vars(hit) | NOT_KNOWN) for hit in hits], next=None)
+        return NotesPage(notes=[NoteListed.model_validate(vars(hit)) for hit in hits], next=None)
     place = _place(wish.after) if wish.after else None
     found, following = app.notes.reader.page(person, wish.filter(), words, place, wish.limit, archived=wish.archived)
     return NotesPage(
@@ -99,23 +106,39 @@ def list_notes(app: TheApp, person: ThePerson, wish: Annotated[NotesFilter, Quer
     )
 
 
-NOT_KNOWN = {"namespace": "", "updated_at": None}  # for the hits of a search
-
-
 @mine.get("/recent", responses=refusals(422))
 def recent_writes(
     app: TheApp,
     person: ThePerson,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     family: Annotated[FamilyName | None, Query(description="One instead of all.")] = None,
+    text: Annotated[bool, Query(description="Also the beginning of each, and who wrote it.")] = False,
 ) -> WritesShown:
     """The latest writes, in every family."""
     person.require(Scope.READ)
     found = latest(app.opened, person, limit, family)
     return WritesShown(
-        writes=[WriteShown(family=family, **vars(one)) for family, one in found.writes],
+        writes=[_write_shown(app, person, name, one, has_text=text) for name, one in found.writes],
         incomplete=[Unread(family=family, error=why) for family, why in found.incomplete.items()],
     )
+
+
+def _write_shown(app: App, person: Caller, family: str, write: LastWrite, *, has_text: bool) -> WriteShown:
+    opened = _opened(app, person, write.ref) if has_text else None
+    text = snippets.beginning(opened.content) if opened else ""
+    author = opened.details if opened and family == "notes" else {}
+    return WriteShown(family=family, **vars(write), text=text, client=author.get("client"), source=author.get("source"))
+
+
+def _opened(app: App, person: Caller, ref: str) -> Opened | None:
+    """None for a portal, whose engine would have to start, and for what was deleted meanwhile."""
+    _, references = family_of(app.opened, person, ref)
+    if references.editing is None:
+        return None
+    try:
+        return open_reference(app.opened, person, session_of(app, person), ref)[1]
+    except AppError:
+        return None
 
 
 @mine.get("/graph/{project:path}", responses=refusals(404, 422))

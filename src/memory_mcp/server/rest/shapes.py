@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from memory_mcp.access import AuditRecord, IssuedKey, Key, Plan
 from memory_mcp.access.keys import LIFETIME, MAX_NAME_CHARS
 from memory_mcp.caller import Scope
+from memory_mcp.families.notes.model import Source
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.registry import CONFINABLE, FAMILIES
 from memory_mcp.names import MAX_NAMESPACE_CHARS, NAMESPACE_PATTERN, READABLE_PATTERN
@@ -19,6 +20,7 @@ else:
     FamilyName = Literal[tuple(FAMILIES)]
 
 
+MAX_REF_CHARS = 4000
 BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
 
@@ -228,10 +230,11 @@ class NoteListed(BaseModel):
     id: str
     title: str
     snippet: str
-    namespace: str = Field(description="Empty in the results of a search.")
+    namespace: str
     tags: list[str]
     importance: float
-    updated_at: str | None = Field(description="Null in the results of a search.")
+    updated_at: str
+    source: Source
 
 
 class NotesPage(BaseModel):
@@ -244,6 +247,9 @@ class WriteShown(BaseModel):
     ref: str = Field(description="GET /api/open opens it.")
     title: str
     at: str
+    text: str = Field(description="Its beginning, if `text` was requested; empty for portals.")
+    client: str | None = Field(description="Who wrote a note, if that is known and `text` was requested.")
+    source: Source | None = Field(description="How a note came here, if `text` was requested.")
 
 
 class Unread(BaseModel):
@@ -289,6 +295,34 @@ class StoreFileEdited(RequestBody):
     path: str = Field(min_length=1, max_length=1024)
     content: str = Field(description="The new markdown.", min_length=1, max_length=MAX_FIELD_BYTES)
     was: str = Field(description="The markdown before the edit.", max_length=MAX_FIELD_BYTES)
+
+
+class MemoryRef(RequestBody):
+    ref: str = Field(
+        description="As recall_memories and GET /api/recent give it.", min_length=1, max_length=MAX_REF_CHARS
+    )
+
+
+class MemoryEdit(MemoryRef):
+    text: str = Field(
+        description="The new text; of an entity, its observations as a list in YAML or JSON.",
+        min_length=1,
+        max_length=MAX_FIELD_BYTES,
+    )
+    was: str = Field(description="The text before the edit.", max_length=MAX_FIELD_BYTES)
+
+
+class MemoryEdited(BaseModel):
+    ref: str
+
+
+class MemoryDeleted(BaseModel):
+    ref: str = Field(description="POST /api/memories/restore restores it.")
+
+
+class MemoryRestored(BaseModel):
+    ref: str
+    lost: str | None = Field(description="What could not be restored, such as relations to deleted entities.")
 
 
 class StorePath(BaseModel):

@@ -16,6 +16,7 @@ from memory_mcp.server.disconnects import DISCONNECT
 from memory_mcp.server.rest.authentication import TheApp, ThePerson, app_of, tool_named
 from memory_mcp.server.rest.common import refusals
 from memory_mcp.server.rest.routes import mine
+from memory_mcp.server.rest.shapes import MAX_REF_CHARS
 from memory_mcp.server.tool_calls import ToolCalls
 from memory_mcp.sessions import Session
 
@@ -38,7 +39,7 @@ def call_tool(
 
 
 @mine.get("/open", responses=refusals(404, 422))
-def open_ref(ref: Annotated[str, Query(max_length=4000)], app: TheApp, person: ThePerson) -> Any:
+def open_ref(ref: Annotated[str, Query(max_length=MAX_REF_CHARS)], app: TheApp, person: ThePerson) -> Any:
     """The memory of a `ref` from recall_memories."""
     _, opened = open_reference(app.opened, person, session_of(app, person), ref)
     return opened.details

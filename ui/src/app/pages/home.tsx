@@ -1,13 +1,13 @@
 import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { Chart } from '../../shared/chart'
-import { ago, number } from '../../shared/format'
+import { number, plural } from '../../shared/format'
 import { get } from '../api'
 import { MEMORY_CHANGES } from '../changes'
 import { Await, useResource } from '../resource'
-import { refHref } from '../refs'
-import { route, setQuery } from '../router'
+import { navigate, route, setQuery } from '../router'
 import { href } from '../urls'
+import { RecentWrites } from './recent-writes'
 
 type Overview = Record<string, Record<string, number | string>>
 
@@ -25,42 +25,99 @@ const RANGES: Record<string, [label: string, days: number, by: 'hour' | 'day']> 
 const DEFAULT_RANGE = '30d'
 const WRITE_CHANGES = { ...MEMORY_CHANGES, topics: ['stores'] }
 
+const RECENT_LIMIT = 30
+
 export function Home() {
-  const requested = route.value.query.range ?? DEFAULT_RANGE
-  const range = Object.hasOwn(RANGES, requested) ? requested : DEFAULT_RANGE
-  const [rangeLabel, days, by] = RANGES[range]!
   const overview = useResource(() => get('/api/overview'), [], WRITE_CHANGES)
-  const analytics = useResource(() => get('/api/mcp/memory/analytics', { query: { days, by } }), [days])
-  const recent = useResource(() => get('/api/recent', { query: { limit: 12 } }), [], WRITE_CHANGES)
+  const recent = useResource(
+    () => get('/api/recent', { query: { limit: RECENT_LIMIT, text: true } }),
+    [],
+    WRITE_CHANGES,
+  )
+  const isNew = overview.value !== undefined && recent.value?.writes.length === 0 && !recent.value.incomplete.length
   return (
     <>
       <h1>Home</h1>
+      <SearchBox />
+      {isNew ? <FirstSteps /> : <Await resource={recent}>{(found) => <RecentWrites {...found} />}</Await>}
       <Await resource={overview}>{(found) => <Totals overview={found} />}</Await>
-      <div class="bar">
-        <div role="group" aria-label="How far back" class="choice wrap">
-          {Object.entries(RANGES).map(([name, [shown]]) => (
-            <button
-              key={name}
-              aria-pressed={name === range}
-              onClick={() => setQuery({ range: name === DEFAULT_RANGE ? '' : name })}
-            >
-              {shown}
-            </button>
-          ))}
-        </div>
-      </div>
-      <Await resource={analytics}>
-        {(found) => (
+      {!isNew && <Activity />}
+    </>
+  )
+}
+
+/** Enter leads to the hits. */
+function SearchBox() {
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
+    const q = new FormData(event.currentTarget as HTMLFormElement).get('q')
+    navigate(href(['memories'], { q: typeof q === 'string' ? q.trim() : '' }))
+  }
+  return (
+    <form class="bar" role="search" onSubmit={submit}>
+      <input
+        data-search
+        class="wide"
+        type="search"
+        name="q"
+        aria-label="Search everything"
+        placeholder="What do my agents know about …?"
+      />
+      <button class="primary">Search</button>
+    </form>
+  )
+}
+
+/** For the first day: nothing is stored. */
+function FirstSteps() {
+  return (
+    <section class="card stack" aria-label="First steps">
+      <h2>Nothing is stored yet</h2>
+      <ol>
+        <li>
+          <a href="/keys">Connect a client</a>: make a key, and copy the lines for your client. What your agents learn
+          then appears here.
+        </li>
+        <li>
+          Bring what you have: <code>memory-mcp import --help</code> lists the formats, such as a folder of markdown.
+        </li>
+        <li>
+          <a href="/memories/new">Write a note</a> yourself.
+        </li>
+      </ol>
+    </section>
+  )
+}
+
+/** Notes that are not found by meaning yet. */
+function Attention({ missing }: { missing: number }) {
+  if (!missing) return null
+  return (
+    <section class="card" aria-label="Needs attention">
+      <h2>Needs attention</h2>
+      <p>
+        {plural(missing, 'note is', 'notes are')} found by words only, without a vector.{' '}
+        <a href="/settings">See the embedder</a>
+      </p>
+    </section>
+  )
+}
+
+/** Numbers over time. */
+function Activity() {
+  const requested = route.value.query.range ?? DEFAULT_RANGE
+  const range = Object.hasOwn(RANGES, requested) ? requested : DEFAULT_RANGE
+  const [rangeLabel, days, by] = RANGES[range]!
+  const analytics = useResource(() => get('/api/mcp/memory/analytics', { query: { days, by } }), [days])
+  return (
+    <Await resource={analytics}>
+      {(found) => (
+        <>
+          <Attention missing={found.totals.unembedded} />
+          <RangeChoice range={range} />
           <div class="columns">
-            <TimeChart
-              title="Embedding coverage"
-              rangeLabel={rangeLabel}
-              days={days}
-              empty="Nothing in this range. Notes are counted every hour."
-              points={found.coverage}
-              lines={{ total: 'notes', embedded: 'with a vector' }}
-              link={<a href="/settings">Embedder</a>}
-            />
+            <TopList title="Top tags" rows={found.top_tags} empty="No tags yet. Write #tag in a note." />
+            <TopList title="Top clients" rows={found.top_clients} empty="No client has written a note yet." />
             <TimeChart
               title="Calls"
               rangeLabel={rangeLabel}
@@ -70,46 +127,37 @@ export function Home() {
               lines={{ calls: 'calls', errors: 'errors' }}
               link={<a href="/sessions">Sessions</a>}
             />
-            <TopList title="Top tags" rows={found.top_tags} empty="No tags yet. Write #tag in a note." />
-            <TopList title="Top clients" rows={found.top_clients} empty="No client has written a note yet." />
+            <TimeChart
+              title="Embedding coverage"
+              rangeLabel={rangeLabel}
+              days={days}
+              empty="Nothing in this range. Notes are counted every hour."
+              points={found.coverage}
+              lines={{ total: 'notes', embedded: 'with a vector' }}
+              link={<a href="/settings">Embedder</a>}
+            />
           </div>
-        )}
-      </Await>
-      <section class="card">
-        <h2>Recent writes</h2>
-        <Await resource={recent}>
-          {({ writes, incomplete }) =>
-            writes.length || incomplete.length ? (
-              <>
-                <ul class="list" aria-label="Recent writes">
-                  {writes.map((write) => (
-                    <li key={write.ref}>
-                      <a href={refHref(write.ref)}>{write.title}</a>{' '}
-                      <span class="mut">
-                        <a class="quiet" href={href(['memories'], { family: write.family })}>
-                          {write.family}
-                        </a>{' '}
-                        · {ago(write.at)}
-                      </span>
-                    </li>
-                  ))}
-                </ul>
-                {incomplete.map(({ family, error }) => (
-                  <p class="mut" key={family}>
-                    {family}: {error}
-                  </p>
-                ))}
-              </>
-            ) : (
-              <p class="empty">
-                Nothing is stored yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>
-                .
-              </p>
-            )
-          }
-        </Await>
-      </section>
-    </>
+        </>
+      )}
+    </Await>
+  )
+}
+
+function RangeChoice({ range }: { range: string }) {
+  return (
+    <div class="bar">
+      <div role="group" aria-label="How far back" class="choice wrap">
+        {Object.entries(RANGES).map(([name, [shown]]) => (
+          <button
+            key={name}
+            aria-pressed={name === range}
+            onClick={() => setQuery({ range: name === DEFAULT_RANGE ? '' : name })}
+          >
+            {shown}
+          </button>
+        ))}
+      </div>
+    </div>
   )
 }
 

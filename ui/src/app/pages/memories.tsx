@@ -1,17 +1,18 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { plural } from '../../shared/format'
 import { showError } from '../../shared/toast'
 import { get } from '../api'
 import { MEMORY_CHANGES } from '../changes'
-import { Markdown } from '../markdown'
 import { filtersFromQuery } from '../note-filters'
-import { refHref } from '../refs'
 import { Await, useResource } from '../resource'
 import { navigate, route, setQuery } from '../router'
-import { FAMILIES, findByTitle, PAGE_SIZE, search, searchNotes, type HitPage, type SearchResult } from '../search'
+import { FAMILIES, findByTitle, search, searchNotes } from '../search'
 import { usePageTitle } from '../title'
 import { decode, href } from '../urls'
+import { EntityPage } from './entity'
+import { FactPage } from './fact'
 import { Filters } from './filters'
+import { HitList, NothingFound } from './hits'
+import { Source } from './memory'
 import { NewNote, NotePage } from './note'
 
 const SEARCH_DELAY_MS = 200
@@ -110,9 +111,17 @@ function SearchPage() {
                 </p>
               ))}
               {result.hits.length ? (
-                <HitList key={result.key} result={result} loadMore={(after) => searchNotes(q, filters, after)} />
+                <HitList
+                  key={result.key}
+                  result={result}
+                  query={q}
+                  loadMore={(after) => searchNotes(q, filters, after)}
+                />
               ) : isFiltered ? (
                 <NothingFound
+                  query={q}
+                  family={family}
+                  hasFilters={Object.values(filters).some(Boolean)}
                   onClear={() => {
                     setText('')
                     navigate('/memories')
@@ -132,102 +141,34 @@ function SearchPage() {
   )
 }
 
-function NothingFound({ onClear }: { onClear: () => void }) {
-  return (
-    <p class="empty">
-      Nothing found.{' '}
-      <button class="link" onClick={onClear}>
-        Clear the search
-      </button>
-    </p>
-  )
-}
-
-interface HitListProps {
-  result: SearchResult
-  loadMore: (after: string) => Promise<HitPage>
-}
-
-/** The hits stay in place while the user reads; new ones appear when the user asks for them. */
-function HitList({ result, loadMore }: HitListProps) {
-  const [shown, setShown] = useState({ hits: result.hits, next: result.next })
-  const list = useRef<HTMLUListElement>(null)
-  const newest = new Map(result.hits.map((hit) => [hit.ref, hit]))
-  const known = new Set(shown.hits.map((hit) => hit.ref))
-  const added = result.hits.filter((hit) => !known.has(hit.ref)).length
-  const isPartial = result.next !== null || shown.hits.length > PAGE_SIZE // else a missing hit was deleted
-  const visible = shown.hits.flatMap((hit) => newest.get(hit.ref) ?? (isPartial ? [hit] : []))
-  function showNew() {
-    setShown({ hits: result.hits, next: result.next })
-    requestAnimationFrame(() => list.current?.querySelector('a')?.focus())
-  }
-  async function showMore() {
-    try {
-      const page = await loadMore(shown.next!)
-      setShown({ hits: [...shown.hits, ...page.hits.filter((hit) => !known.has(hit.ref))], next: page.next })
-    } catch (error) {
-      showError(error)
-    }
-  }
-  return (
-    <>
-      <p role="status" class="news">
-        {added > 0 && <button onClick={showNew}>{plural(added, 'new', 'new')} – show</button>}
-      </p>
-      <ul class="hits" ref={list} aria-label="Found">
-        {visible.map((hit) => (
-          <li key={hit.ref}>
-            <a class="hit" href={refHref(hit.ref)}>
-              <b>{hit.title}</b>{' '}
-              <span class="mut">
-                {hit.family}
-                {hit.why ? ` · found by ${hit.why}` : ''}
-                {hit.detail ? ` · ${hit.detail}` : ''}
-              </span>
-              <span class="snippet">{hit.snippet}</span>
-            </a>
-          </li>
-        ))}
-      </ul>
-      {shown.next && (
-        <p>
-          <button onClick={showMore}>Show more</button>
-        </p>
-      )}
-    </>
-  )
-}
-
-/** Any other hit: a fact of the vault, an entity. */
-const open = async (ref: string) => (await get('/api/open', { query: { ref } })) as Record<string, unknown>
-
+/** A fact of the vault, an entity, or a list such as a project. */
 function OpenedRef({ reference }: { reference: string }) {
-  const found = useResource(() => open(reference), [reference])
   const title = decode(reference.split('/').pop() ?? reference)
-  usePageTitle(title)
-  const project = decode(/^graph:([^/]+)\//.exec(reference)?.[1] ?? '')
+  const [, project, entity] = /^graph:([^/]+)\/(.+)$/.exec(reference) ?? []
+  const page = entity ? (
+    <EntityPage reference={reference} project={decode(project!)} title={title} />
+  ) : reference.startsWith('memory://vault/') ? (
+    <FactPage reference={reference} title={title} />
+  ) : (
+    <OtherRef reference={reference} title={title} />
+  )
   return (
     <>
       <p>
         <a href="/memories">Memories</a>
       </p>
+      {page}
+    </>
+  )
+}
+
+function OtherRef({ reference, title }: { reference: string; title: string }) {
+  const found = useResource(() => get('/api/open', { query: { ref: reference } }), [reference])
+  usePageTitle(title)
+  return (
+    <>
       <h1>{title}</h1>
-      <p class="mut">
-        <code>{reference}</code>
-      </p>
-      <Await resource={found}>
-        {(value) => (
-          <>
-            {typeof value.content === 'string' ? <Markdown text={value.content} /> : null}
-            <pre tabIndex={0}>{JSON.stringify(value, null, 2)}</pre>
-          </>
-        )}
-      </Await>
-      {project && (
-        <p>
-          <a href={href(['graph'], { project })}>Show it in the graph of {project}</a>
-        </p>
-      )}
+      <Await resource={found}>{(value) => <Source reference={reference} value={value} />}</Await>
     </>
   )
 }

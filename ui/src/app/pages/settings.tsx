@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { Confirm } from '../../shared/confirm'
 import { discardAll } from '../../shared/draft'
 import { showError, toast } from '../../shared/toast'
 import { ago, bytes, number, plural } from '../../shared/format'
@@ -54,8 +55,18 @@ export function Settings() {
   )
 }
 
+const NOTES_PER_MINUTE = [300, 6000] as const // short notes: a service or an old computer, and the built-in model
+
+/** How long a rebuild takes, and what happens meanwhile. */
+function rebuildText(count: number): string {
+  const [slow, fast] = NOTES_PER_MINUTE.map((rate) => Math.ceil(count / rate)) as [number, number]
+  const time = slow === 1 ? 'This takes up to a minute' : `This takes about ${fast} to ${plural(slow, 'minute')}`
+  return `${time}, in the background, longer for long notes. Until then a note is found by its old vector.`
+}
+
 function EmbedderCard() {
   const resource = useResource(() => get('/api/mcp/memory/embed-stats'), [], VECTOR_CHANGES)
+  const [isConfirming, setConfirming] = useState(false)
   async function reindex() {
     try {
       const { queued } = await post('/api/mcp/memory/reindex')
@@ -89,9 +100,19 @@ function EmbedderCard() {
                 <progress max={Math.max(1, stats.total)} value={stats.total_with_embedding} />
               </label>
             </p>
-            <button disabled={!stats.enabled || !stats.total} onClick={reindex}>
+            <button disabled={!stats.enabled || !stats.total} onClick={() => setConfirming(true)}>
               Rebuild all vectors
             </button>
+            {isConfirming && (
+              <Confirm
+                title={`Rebuild the vectors of ${plural(stats.total, 'note')}?`}
+                text={rebuildText(stats.total)}
+                cancelLabel="Keep them"
+                confirmLabel="Rebuild"
+                onConfirm={reindex}
+                onClose={() => setConfirming(false)}
+              />
+            )}
           </>
         )}
       </Await>

@@ -12,6 +12,7 @@ from memory_mcp.families.notes.model import (
     Filter,
     Namespace,
     NoteSummary,
+    Source,
     Stats,
     TagCount,
     UpdatedCursor,
@@ -27,7 +28,7 @@ TOP = 10
 def recent(tx: Read, chosen: Filter, offset: int, limit: int) -> list[NoteSummary]:
     rows = tx.all(
         f"""
-        SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at
+        SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at, source
         FROM notes WHERE {_fits(chosen)}
         ORDER BY last_referenced_at DESC NULLS LAST, updated_at DESC, seq DESC LIMIT :limit OFFSET :offset
         """,
@@ -49,7 +50,7 @@ def archived(tx: Read, within: str | None, offset: int, limit: int) -> list[Note
     """Soft-deleted notes, last first."""
     rows = tx.all(
         f"""
-        SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at
+        SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at, source
         FROM notes WHERE archived = 1 AND {inside(within)}
         ORDER BY updated_at DESC, seq DESC LIMIT :limit OFFSET :offset
         """,
@@ -77,20 +78,28 @@ def page(
             SELECT seq FROM notes {index} WHERE {" AND ".join(conditions)}
             ORDER BY updated_at DESC, seq DESC LIMIT :limit
         )
-        SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at, seq,
-            coalesce(expires_at <= :now, FALSE)
+        SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at, source,
+            seq, coalesce(expires_at <= :now, FALSE)
         FROM notes WHERE seq IN some ORDER BY updated_at DESC, seq DESC
         """,
         _filter_values(tx, chosen) | {"updated_at": start.updated_at, "seq": start.seq, "limit": limit, "words": words},
     )
-    shown = [_summary(*row[:8]) for row in rows if archived or not row[9]]
-    return shown, UpdatedCursor(rows[-1][6], rows[-1][8]) if len(rows) == limit else None
+    shown = [_summary(*row[:9]) for row in rows if archived or not row[10]]
+    return shown, UpdatedCursor(rows[-1][6], rows[-1][9]) if len(rows) == limit else None
 
 
 def _summary(
-    id_: str, title: str, start: str, namespace: str, tags: str, importance: float, updated: str, referenced: str | None
+    id_: str,
+    title: str,
+    start: str,
+    namespace: str,
+    tags: str,
+    importance: float,
+    updated: str,
+    referenced: str | None,
+    source: Source,
 ) -> NoteSummary:
-    return NoteSummary(id_, title, start, namespace, tag_names(tags), importance, updated, referenced)
+    return NoteSummary(id_, title, start, namespace, tag_names(tags), importance, updated, referenced, source)
 
 
 def namespaces(tx: Read, within: str | None) -> list[Namespace]:

@@ -1,0 +1,116 @@
+"""Editing, deleting and restoring a memory of any family by its reference, as `memory-mcp edit` and `rm` do.
+
+Writes run as tool calls do. The local user can restore with either what was deleted with the other.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from fastapi import Request
+from pydantic import Field
+
+from memory_mcp.access.tenants import folder_of
+from memory_mcp.app import App
+from memory_mcp.caller import Caller, Scope
+from memory_mcp.engines.files.kept_copies import KeptCopies
+from memory_mcp.errors import Invalid
+from memory_mcp.families.family import Arguments, Call, OpenFamily, Tool
+from memory_mcp.families.recall.references import family_of, open_reference
+from memory_mcp.families.references import Editing
+from memory_mcp.server.arguments import MAX_FIELD_BYTES
+from memory_mcp.server.rest.authentication import TheApp, ThePerson
+from memory_mcp.server.rest.common import refusals
+from memory_mcp.server.rest.routes import mine
+from memory_mcp.server.rest.shapes import (
+    MAX_REF_CHARS,
+    MemoryDeleted,
+    MemoryEdit,
+    MemoryEdited,
+    MemoryRef,
+    MemoryRestored,
+)
+from memory_mcp.server.rest.tools import run_tool, session_of
+
+
+class OneRef(Arguments):
+    ref: str = Field(max_length=MAX_REF_CHARS)
+
+
+class Edit(OneRef):
+    was: str = Field(max_length=MAX_FIELD_BYTES)
+    text: str = Field(max_length=MAX_FIELD_BYTES)
+
+
+Run = Callable[[Editing[Any], KeptCopies, Call[Any], Any], dict[str, Any]]
+
+
+def edit_memory(editing: Editing[Any], _: KeptCopies, call: Call[Any], wanted: Edit) -> dict[str, Any]:
+    editing.write(call, wanted.ref, wanted.was, wanted.text)
+    return {"ref": wanted.ref}
+
+
+def delete_memory(editing: Editing[Any], copies: KeptCopies, call: Call[Any], wanted: OneRef) -> dict[str, Any]:
+    copies.delete_expired()
+    editing.delete(call, wanted.ref, partial(copies.keep, wanted.ref))
+    return {"ref": wanted.ref}
+
+
+def restore_memory(editing: Editing[Any], copies: KeptCopies, call: Call[Any], wanted: OneRef) -> dict[str, Any]:
+    lost = editing.restore(call, wanted.ref, copies.get(wanted.ref))
+    copies.delete(wanted.ref)
+    return {"ref": wanted.ref, "lost": lost}
+
+
+@mine.post("/memories/edit", responses=refusals(404, 409, 413, 422))
+def edit(body: MemoryEdit, request: Request, app: TheApp, person: ThePerson) -> MemoryEdited:
+    """Replace the text of a memory. 409 if it was changed since it was read."""
+    given = body.model_dump() | {"ref": _one_ref(app, person, body.ref)}
+    return MemoryEdited.model_validate(_run(request, app, person, edit_memory, Scope.WRITE, Edit, given))
+
+
+@mine.post("/memories/delete", responses=refusals(404, 409, 413, 422))
+def delete(body: MemoryRef, request: Request, app: TheApp, person: ThePerson) -> MemoryDeleted:
+    """Delete a memory. For 30 days it can be restored."""
+    given = {"ref": _one_ref(app, person, body.ref)}
+    return MemoryDeleted.model_validate(_run(request, app, person, delete_memory, Scope.DELETE, OneRef, given))
+
+
+@mine.post("/memories/restore", responses=refusals(404, 409, 413, 422))
+def restore(body: MemoryRef, request: Request, app: TheApp, person: ThePerson) -> MemoryRestored:
+    """Restore what was deleted last under a reference. 409 if something else has it by now."""
+    given = {"ref": body.ref}
+    return MemoryRestored.model_validate(_run(request, app, person, restore_memory, Scope.WRITE, OneRef, given))
+
+
+def _one_ref(app: App, person: Caller, ref: str) -> str:
+    """The reference as its family writes it. Raises NotFound, and Invalid for a list."""
+    _, editing = _editing(app, person, ref)
+    _, opened = open_reference(app.opened, person, session_of(app, person), ref)
+    if not editing.is_one(opened.ref):
+        raise Invalid("This is a list. Open one memory of it.", field="ref")
+    return opened.ref
+
+
+def _editing(app: App, person: Caller, ref: str) -> tuple[OpenFamily[Any], Editing[Any]]:
+    one, references = family_of(app.opened, person, ref)
+    if references.editing is None:
+        raise Invalid("Rows are edited in their table.", field="ref")
+    return one, references.editing
+
+
+def _run(
+    request: Request, app: App, person: Caller, run: Run, needs: Scope, arguments: type[OneRef], given: dict[str, Any]
+) -> dict[str, Any]:
+    one, editing = _editing(app, person, given["ref"])
+    copies = KeptCopies(folder_of(app.settings.data_dir, person.user) / "removed")
+
+    def run_here(call: Call[Any], wanted: Any) -> dict[str, Any]:
+        return run(editing, copies, call, wanted)
+
+    run_here.__name__ = run.__name__
+    page_tools = replace(one.family, tools={})
+    page_tools.tool(arguments, answers=dict[str, Any], title=run.__name__, needs=needs)(run_here)
+    tool: Tool = page_tools.tools[run.__name__]
+    return run_tool(request, person, tool, given)

@@ -1,0 +1,31 @@
+// Groups of the latest writes.
+import type { Schemas } from '../shared/api-types'
+
+export type Write = Schemas['WriteShown']
+
+const DAY_MS = 24 * 3600 * 1000
+
+const localDay = (time: number) => {
+  const date = new Date(time)
+  return [date.getFullYear(), date.getMonth() + 1, date.getDate()]
+    .map((part) => String(part).padStart(2, '0'))
+    .join('-')
+}
+
+function grouped(writes: Write[], key: (write: Write) => string): [string, Write[]][] {
+  const found = new Map<string, Write[]>()
+  for (const write of writes) found.set(key(write), [...(found.get(key(write)) ?? []), write])
+  return [...found]
+}
+
+/** The latest day first, in the time zone of the browser. */
+export const byDayAndAuthor = (writes: Write[]): [day: string, authors: [string, Write[]][]][] =>
+  grouped(writes, (write) => localDay(Date.parse(write.at))).map(([day, items]) => [
+    day,
+    grouped(items, (write) => write.client ?? write.source ?? 'by any client'),
+  ])
+
+export function dayLabel(day: string, now = Date.now()): string {
+  if (day === localDay(now)) return 'Today'
+  return day === localDay(now - DAY_MS) ? 'Yesterday' : day
+}

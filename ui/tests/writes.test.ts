@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest'
+import { byDayAndAuthor, dayLabel, type Write } from '../src/app/writes'
+
+const write = (title: string, at: string, client: string | null, source: Write['source'] = null): Write => ({
+  family: 'notes',
+  ref: title,
+  title,
+  at,
+  text: '',
+  client,
+  source,
+})
+
+test('writes are grouped by day and by who wrote them, in their order', () => {
+  const writes = [
+    write('a', '2026-01-02T12:00:00Z', 'codex'),
+    write('b', '2026-01-02T11:30:00Z', null, 'ui'),
+    write('c', '2026-01-02T11:00:00Z', 'codex'),
+    write('d', '2026-01-01T12:00:00Z', null),
+  ]
+  const titles = byDayAndAuthor(writes).map(([day, authors]) => [
+    day,
+    authors.map(([author, items]) => [author, items.map((item) => item.title)]),
+  ])
+  expect(titles).toEqual([
+    ['2026-01-02', [['codex', ['a', 'c']], ['ui', ['b']]]],
+    ['2026-01-01', [['by any client', ['d']]]],
+  ]) // prettier-ignore
+})
+
+test('days have names', () => {
+  const now = Date.parse('2026-01-02T12:00:00Z')
+  expect(['2026-01-02', '2026-01-01', '2025-12-31'].map((day) => dayLabel(day, now))).toEqual([
+    'Today',
+    'Yesterday',
+    '2025-12-31',
+  ])
+})
