@@ -42,8 +42,8 @@ PREPARATION = {
     "stores.md": "mkdir -p ~/Documents/Obsidian",
     "upkeep.md": 'memory-mcp add "We back up nightly"',
 }
-TYPED = {"clients.md": "\ny\n\ny\n\ny\n", "command-line.md": "y\n"}
-"""The answers to questions: of `connect` which profile, and whether to write; of `rm` whether to delete."""
+TYPED = {"clients.md": 3 * "\ny\nn\n", "command-line.md": "y\n"}
+"""The answers: of `connect` which profile, whether to write, and whether to add hooks; of `rm` whether to delete."""
 
 
 def reason(line: str) -> str | None:
