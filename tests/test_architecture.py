@@ -25,6 +25,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "logs",
         "setting_types",
         "operating_system",
+        "unix_sockets",
         "settings",
         "peers",
         "relay",
@@ -210,13 +211,19 @@ def test_a_family_opens_itself() -> None:
 
 def test_locks_are_known_in_one_module() -> None:
     for module in MODULES:
-        if module.names not in (("engines", "files", "lock"), ("relay", "server_socket")):  # the latter imports little
+        if module.names not in (("engines", "files", "lock"), ("relay", "lock")):  # the latter imports little
             assert not {name.split(".")[0] for name in module.imports()} & {"fcntl", "filelock"}, module.path
 
 
 def test_the_operating_system_is_known_in_one_module() -> None:
-    """Linux's kernel has modules of its own, chDB is not there for Windows, and the relay imports none of ours."""
-    apart = {("engines", "files", "rename"), ("engines", "isolation"), ("engines", "chdb"), ("relay",)}
+    """Linux's kernel has modules of its own, chDB is not there for Windows, and the relay imports little."""
+    apart = {
+        ("engines", "files", "rename"),
+        ("engines", "isolation"),
+        ("engines", "chdb"),
+        ("relay",),
+        ("unix_sockets",),
+    }
     for module in MODULES:
         if module.names != ("operating_system",) and not {module.names[:length] for length in (1, 2, 3)} & apart:
             text = module.path.read_text(encoding="utf-8")

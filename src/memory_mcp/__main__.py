@@ -51,7 +51,7 @@ def _arguments_of_serve(arguments: list[str]) -> list[str] | None:
 
 
 def _serve(arguments: list[str], *, is_bare: bool) -> int:
-    """Through the shared server or, where that cannot be, in this process."""
+    """Serve through the shared server or, where there can be none, in this process."""
     not_shared = None
     if not (sys.stdin is None or sys.stdout is None or sys.stdin.isatty()):
         from memory_mcp.relay.main import run

@@ -7,23 +7,21 @@ processes are not notified.
 
 import json
 import logging
-import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from memory_mcp import operating_system
+from memory_mcp import operating_system, unix_sockets
 from memory_mcp.changes import Change
 from memory_mcp.clock import new_id
 from memory_mcp.errors import Unavailable
 
 log = logging.getLogger(__name__)
 
-MAX_SOCKET_PATH_BYTES = 100  # every system accepts this much
 MAX_MESSAGE_BYTES = 1 << 16
 DISCONNECT_UNWANTED = b"look"
 SEND_TIMEOUT_S = 0.1  # for a peer to accept a message: its queue is short and emptied fast
@@ -47,7 +45,7 @@ class Peers:
         receiving = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _address(self._own) as address:
+            with unix_sockets.short_path(str(self._own)) as address:
                 receiving.bind(address)
                 Path(address).chmod(0o600)
         except OSError as exc:  # a file system without sockets
@@ -111,23 +109,10 @@ class Peers:
 def _send(sending: socket.socket, path: Path, send: Callable[[socket.socket, str], object]) -> bool:
     """False if the other server does not accept the message."""
     try:
-        with _address(path) as address:
+        with unix_sockets.short_path(str(path)) as address:
             send(sending, address)
     except (ConnectionRefusedError, FileNotFoundError):
         path.unlink(missing_ok=True)  # its server has stopped
     except OSError:
         return False
     return True
-
-
-@contextmanager
-def _address(path: Path) -> Iterator[str]:
-    """The path, or on Linux a short equivalent of it: a socket's name has a limit of about 100 bytes."""
-    if len(os.fsencode(path)) <= MAX_SOCKET_PATH_BYTES:
-        yield str(path)
-        return
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)

@@ -37,6 +37,13 @@ def test_a_request_that_was_not_sent_is_not_lost() -> None:
     assert not conversation.is_settled
 
 
+def test_requests_with_an_id_that_servers_do_not_answer_under_are_not_waited_for() -> None:
+    conversation = Conversation()
+    for id_ in (None, 1.5, True, {"a": 1}):
+        assert conversation.note_request(line(id=id_, method="ping")) is None
+    assert conversation.is_settled
+
+
 def test_the_setup_of_a_connection_is_kept_once_it_has_succeeded() -> None:
     conversation = Conversation()
     hello = {"protocolVersion": "2025-11-25"}

@@ -68,8 +68,10 @@ def stop(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
 def _stop_all(chosen: Settings) -> list[int]:
     servers = Servers(chosen.data_dir / "servers")
-    running = [server for server in servers.running() if server.kind != "stdio"]
-    answer = link.request(ServerSocket(str(chosen.data_dir)), "stop") or {}
+    running = _in_background(servers)
+    answer = link.request_running(ServerSocket(str(chosen.data_dir)), "stop") or {}
+    started = [server for server in _in_background(servers) if server not in running]  # while this command ran
+    running += [server for server in started if server.pid == answer.get("pid")]
     deadline = time.monotonic() + STOP_TIMEOUT_S
     for server in running:
         if server.pid != answer.get("pid"):
@@ -83,6 +85,10 @@ def _stop_all(chosen: Settings) -> list[int]:
                 )
             time.sleep(POLL_INTERVAL_S)
     return [server.pid for server in running]
+
+
+def _in_background(servers: Servers) -> list[RunningServer]:
+    return [server for server in servers.running() if server.kind != "stdio"]
 
 
 def _described(server: RunningServer, clients: Iterable[Client]) -> dict[str, Any]:

@@ -21,8 +21,8 @@ Answer = Callable[[str, Call], dict[str, Any]]
 
 
 def send(data_dir: str, call: Call, in_process: Answer) -> dict[str, Any]:
-    """By the shared server or, where that cannot be, in this process; a capture in one that no client waits for. Raises
-    RuntimeError if the server could not answer."""
+    """Answer a call by the shared server or, where there can be none, in this process; a capture in a process that no
+    client waits for. Raises RuntimeError if the server could not answer."""
     try:
         return _answer_shared(data_dir, call)
     except NotShared:
@@ -33,7 +33,7 @@ def _answer_shared(data_dir: str, call: Call) -> dict[str, Any]:
     options = Options(["--data-dir", data_dir], dict(os.environ))
     server = ServerSocket(options.data_dir)
     server.prepare()
-    answer = link.ask(options, server, "hook", payload=call)
+    answer = link.request(options, server, "hook", payload=call)
     if "failed" in answer:
         raise RuntimeError(answer["failed"])
     return answer

@@ -62,7 +62,7 @@ class Restore:
         while servers run on the data directory. A shared server without clients ends for it.
         """
         data_dir = self._layout.data_dir
-        link.request(ServerSocket(str(data_dir)), "stop_if_idle")
+        link.request_running(ServerSocket(str(data_dir)), "stop_if_idle")
         with (
             archive.open_backup(file, self._layout.kinds) as reading,
             exclusive(data_dir, LOCK_TIMEOUT_S),

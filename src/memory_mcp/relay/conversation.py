@@ -1,17 +1,17 @@
-"""What the relay remembers of a conversation, so that another server can continue it: requests without an answer, and
-those that set up the connection."""
+"""The relay's memory of a conversation, so that another server can continue it: requests without an answer, and those
+that set up the connection."""
 
-from __future__ import annotations  # types are not there when it runs
+from __future__ import annotations  # the names of types are not defined at run time
 
 import json
 
-TYPE_CHECKING = False  # typing itself would take a part of the start
+TYPE_CHECKING = False  # importing `typing` would take a part of the start
 if TYPE_CHECKING:
     from typing import Any
 
     Key = tuple[str, ...]
 
-CALL_PREFIX = b'{"jsonrpc":"2.0","id":'  # how the server's answers begin
+ANSWER_PREFIX = b'{"jsonrpc":"2.0","id":'  # how the server's answers begin
 MAX_ID_BYTES = 64
 SUBSCRIBE, UNSUBSCRIBE = "resources/subscribe", "resources/unsubscribe"
 CHOOSE_SESSION = "set_session_id"  # the tool
@@ -33,6 +33,8 @@ class Request:
 
 
 class Conversation:
+    """One client's requests without an answer, and the setup of its connection."""
+
     def __init__(self) -> None:
         self._unanswered: dict[Key, Request] = {}
         self._handshake: list[dict[str, Any]] = []
@@ -43,7 +45,7 @@ class Conversation:
         return not self._unanswered
 
     def note_request(self, line: bytes) -> Request | None:
-        """Remember a line of the client. Returns the request, if it is one that will be answered."""
+        """Remember a line of the client. Returns the request, if it is one that will be answered under its id."""
         message = _parsed(line)
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             return None
@@ -52,15 +54,14 @@ class Conversation:
             self._unanswered.pop(_key(params.get("requestId")) if isinstance(params, dict) else (), None)
         elif message["method"] == "notifications/initialized" and self._handshake:
             self._handshake[1:] = [{"method": message["method"]}]
-        if "id" not in message:
+        if not _is_id(message.get("id")):
             return None
         request = self._unanswered[_key(message["id"])] = Request(line, message)
         return request
 
     def note_answer(self, line: bytes) -> None:
         """Remember a line of the server."""
-        found = _id_of_answer(line)
-        request = self._unanswered.pop(_key(found[0]), None) if found else None
+        request = self._unanswered.pop(_key(_id_of_answer(line)), None)
         if request is not None and _is_setup(request):
             answer = _parsed(line)
             result = answer.get("result") if isinstance(answer, dict) else None
@@ -84,7 +85,7 @@ class Conversation:
         return [*self._handshake, *self._settings.values()]
 
     def take_lost(self) -> list[dict[str, Any]]:
-        """The requests that the last server has received and not answered."""
+        """The requests that the last server has received and not answered. Counts one more attempt for each."""
         lost = [request for request in self._unanswered.values() if request.is_sent]
         for request in lost:
             request.attempts += 1
@@ -106,18 +107,21 @@ def _parsed(line: bytes) -> object:
         return None
 
 
-def _id_of_answer(line: bytes) -> list[Any] | None:
-    """The id of an answer, in a list; None if the line is another message. Long answers are not parsed as a whole."""
-    start = len(CALL_PREFIX)
-    end = line.find(b",", start, start + MAX_ID_BYTES) if line.startswith(CALL_PREFIX) else -1
+def _id_of_answer(line: bytes) -> object:
+    """None if the line is another message. Long answers are not parsed as a whole."""
+    start = len(ANSWER_PREFIX)
+    end = line.find(b",", start, start + MAX_ID_BYTES) if line.startswith(ANSWER_PREFIX) else -1
     if end > 0 and line.startswith((b',"result":', b',"error":'), end):
         found = _parsed(line[start:end])
-        if isinstance(found, (int, str)):
-            return [found]
+        if _is_id(found):
+            return found
     message = _parsed(line)
-    if isinstance(message, dict) and "id" in message and "method" not in message:
-        return [message["id"]]
-    return None
+    return message.get("id") if isinstance(message, dict) and "method" not in message else None
+
+
+def _is_id(value: object) -> bool:
+    """Whether servers answer requests under it. Requests with another id get an answer without one."""
+    return isinstance(value, (int, str)) and not isinstance(value, bool)
 
 
 def _key(id_: object) -> Key:

@@ -1,3 +1,5 @@
+"""Serves a client over stdio as a relay."""
+
 import os
 
 from memory_mcp.relay.options import NotShared, Options

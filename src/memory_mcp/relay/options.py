@@ -1,4 +1,4 @@
-"""What the relay needs to know of the settings. The shared server reads all of them, and has the last word."""
+"""The few settings that the relay reads itself. The shared server reads all of them, and may refuse the client."""
 
 import os
 import sys
@@ -6,7 +6,6 @@ import sys
 CONFIG_FILE = "config.toml"
 ENV_PREFIX = "MEMORY_MCP_"
 OTHER_VARIABLES = ("MCP_EMBED_MODEL", "OLLAMA_HOST", "OPENAI_BASE_URL", "OPENAI_API_KEY")
-IN_PROCESS = "--shared off"
 
 
 class NotShared(Exception):

@@ -1,32 +1,31 @@
 """Moves messages between a client's streams and the shared server, and survives the server's end."""
 
+import json
 import os
 import select
 import signal
 import socket
-import stat
 import sys
 import time
 from collections import deque
 
-from memory_mcp.relay import link
+from memory_mcp.relay import link, protocol
 from memory_mcp.relay.conversation import Conversation, Request
 from memory_mcp.relay.options import NotShared, Options
-from memory_mcp.relay.server_socket import ServerSocket, hold_presence, remove_presence
+from memory_mcp.relay.presence import Presence
+from memory_mcp.relay.server_socket import ServerSocket
+from memory_mcp.relay.streams import MAX_LINE_BYTES, MAX_READ_BYTES, SAFE_WRITE_BYTES, LineBuffer, make_nonblocking
 
-CONTROL = b'{"memory-mcp":'  # how messages to the relay itself begin
-MAX_READ_BYTES = 65_536
-SAFE_WRITE_BYTES = 4096  # a pipe that is ready accepts this much without blocking (PIPE_BUF)
-MAX_LINE_BYTES = 16 * 1024 * 1024  # longer lines are passed on in parts, and refused by the server
 MAX_WAITING_BYTES = 1024 * 1024  # read from one side before the other side accepts it
 MAX_END_S = 10.0  # from the end of the client's input to the end of this process
 MAX_RECONNECT_S = 30.0
-POLL_INTERVAL_S = 2.0  # between two looks at the parent process, where the system sends no event
+RETRY_INTERVAL_S = 0.2
+POLL_INTERVAL_S = 2.0  # between two checks of the parent process, where the system sends no event
 READABLE = select.POLLIN | select.POLLHUP | select.POLLERR if hasattr(select, "poll") else 0
 
 
 class Ended(Exception):
-    """Nothing is left to do."""
+    """The conversation is over."""
 
 
 class Pump:
@@ -34,41 +33,37 @@ class Pump:
         self._options = options
         self._server = ServerSocket(options.data_dir)
         self._id = os.urandom(16).hex()
+        self._presence = Presence(options.data_dir, self._id)
         self._in, self._out = client_in, client_out
+        self._max_write_bytes: int | None = SAFE_WRITE_BYTES  # None if the client's end does not block
         self._wire: socket.socket | None = None
         self._conversation = Conversation()
-        self._begun = b""  # a line of the client whose end has not been read
-        self._received = b""  # of the server, to the start of a line that is not complete
+        self._client_lines, self._server_lines = LineBuffer(), LineBuffer()
         self._to_server: deque[tuple[bytes, Request | None]] = deque()
+        self._waiting_bytes = 0  # of all lines in it
         self._written_bytes = 0  # of the first line in it
         self._to_client = bytearray()
         self._server_reads = self._client_reads = True
         self._client_has_ended = False
-        self._input_is_closed = False  # and the server knows
+        self._input_is_closed = False  # the server knows that the client has ended
         self._reconnects_on_demand = False
         self._deadline: float | None = None
         self._parent = os.getppid()
-        self._parent_handle = _open_process(self._parent)
-        self._signalled, self._signal = os.pipe()  # Python's handlers run between two polls only: this wakes one
+        self._parent_handle: int | None = None
 
     def connect(self) -> None:
         """Reach the server, or start one. Raises NotShared."""
-        self._server.prepare()
-        signal.signal(signal.SIGCHLD, _reap)
-        self._presence = hold_presence(self._options.data_dir, self._id)
         try:
-            self._attach(link.reach(self._options, self._server, self._hello()))
+            self._reach(self._hello())
         except NotShared:
-            self._remove_presence()
+            self._presence.remove()
             raise
 
     def run(self) -> int:
         """Until the client or the server ends the conversation. Returns the exit code."""
-        self._max_write_bytes = None if _make_nonblocking(self._out) else SAFE_WRITE_BYTES
-        os.set_blocking(self._signal, False)
-        signal.set_wakeup_fd(self._signal)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, lambda *_: self._end_input())
+        self._max_write_bytes = None if make_nonblocking(self._out) else SAFE_WRITE_BYTES
+        self._parent_handle = _open_process(self._parent)
+        self._handle_signals()
         try:
             while True:
                 self._move()
@@ -78,7 +73,26 @@ class Pump:
             sys.stderr.write(f"memory-mcp: The server has ended, and no other can be started: {exc}.\n")
             return 1
         finally:
-            self._remove_presence()
+            self._presence.remove()
+
+    def _handle_signals(self) -> None:
+        """From now on: a server in this process, in place of a shared one, has handlers of its own."""
+        self._signalled, wake = os.pipe()  # Python's handlers run between two polls only: this ends a poll
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, lambda *_: self._end_input())
+        signal.signal(signal.SIGCHLD, _reap)
+        _reap()  # one that has ended before
+
+    def _reach(self, hello: dict[str, object]) -> None:
+        """Raises NotShared."""
+        self._server.prepare()
+        try:
+            self._presence.hold()
+        except OSError as exc:
+            raise NotShared(f"the data directory cannot be written ({exc.strerror})") from None
+        self._attach(link.reach(self._options, self._server, hello))
 
     def _hello(self) -> dict[str, object]:
         return link.greeting(
@@ -92,17 +106,12 @@ class Pump:
     def _attach(self, reached: link.Link) -> None:
         self._wire = reached.wire
         self._wire.setblocking(False)
-        self._received, self._written_bytes, self._server_reads = b"", 0, True
+        self._server_lines, self._written_bytes, self._server_reads = LineBuffer(), 0, True
         self._input_is_closed = self._reconnects_on_demand = False
         self._receive(reached.received)
 
-    def _remove_presence(self) -> None:
-        remove_presence(self._options.data_dir, self._id)
-        os.close(self._presence)
-
-    # One round: wait until a side is ready, then read from it or write to it
-
     def _move(self) -> None:
+        """Wait until a side is ready, then read from it or write to it."""
         if self._wire is None and (self._to_server or not self._reconnects_on_demand):
             self._reconnect()
         self._close_input()
@@ -111,7 +120,7 @@ class Pump:
                 self._end_input()
             elif fd == self._signalled:
                 os.read(fd, MAX_READ_BYTES)
-            elif fd == self._in:
+            elif fd == self._in and not self._client_has_ended:
                 self._read_client()
             elif fd == self._out:
                 self._write_client()
@@ -124,7 +133,7 @@ class Pump:
         self._end_in_time()
 
     def _write_at_once(self) -> None:
-        """Without another poll, as most messages can be."""
+        """Write without another poll, as is possible for most messages."""
         if self._wire is not None and self._to_server and self._server_reads:
             self._write_server(self._wire)
         if self._to_client and self._max_write_bytes is None:
@@ -133,7 +142,7 @@ class Pump:
     def _poll(self) -> list[tuple[int, int]]:
         poll = select.poll()
         poll.register(self._signalled, select.POLLIN)
-        if not self._client_has_ended and sum(len(line) for line, _ in self._to_server) < MAX_WAITING_BYTES:
+        if not self._client_has_ended and self._waiting_bytes < MAX_WAITING_BYTES:
             poll.register(self._in, select.POLLIN)
         if self._to_client:
             poll.register(self._out, select.POLLOUT)
@@ -147,6 +156,7 @@ class Pump:
         return poll.poll(None if timeout_s is None else timeout_s * 1000)
 
     def _end_in_time(self) -> None:
+        """Raises Ended when nothing is left to do, or the time for it is over."""
         if self._parent_handle is None and os.getppid() != self._parent:
             self._end_input()
         if self._deadline is not None and time.monotonic() > self._deadline:
@@ -157,26 +167,31 @@ class Pump:
     # From the client to the server
 
     def _read_client(self) -> None:
-        chunk = os.read(self._in, MAX_READ_BYTES)
-        if not chunk:
-            if self._begun:
-                self._queue(self._begun + b"\n")  # the last line may lack its end
-            self._begun = b""
-            self._end_input()
+        try:
+            chunk = os.read(self._in, MAX_READ_BYTES)
+        except BlockingIOError:
             return
-        *lines, self._begun = (self._begun + chunk).split(b"\n")
-        for line in lines:
-            self._queue(line + b"\n")
-        if len(self._begun) > MAX_LINE_BYTES:
-            self._to_server.append((self._begun, None))
-            self._begun = b""
+        except OSError:  # a socket whose other end was closed before all was read from it
+            chunk = b""
+        for line in self._client_lines.add(chunk):
+            self._note_and_queue(line)
+        if not chunk:
+            self._note_and_queue(self._client_lines.take_partial())  # the last line may lack its end
+            self._end_input()
+        elif len(self._client_lines.partial) > MAX_LINE_BYTES:
+            self._queue(self._client_lines.take_partial(), None)  # the server refuses it
 
-    def _queue(self, line: bytes) -> None:
+    def _note_and_queue(self, line: bytes) -> None:
         if line.strip():
-            self._to_server.append((line, self._conversation.note_request(line)))
+            line += b"\n"
+            self._queue(line, self._conversation.note_request(line))
+
+    def _queue(self, line: bytes, request: Request | None) -> None:
+        self._to_server.append((line, request))
+        self._waiting_bytes += len(line)
 
     def _end_input(self) -> None:
-        """The client has ended, or wants us to. What it sent before is still answered."""
+        """The client has ended, or a signal ends this process. What the client sent before is still answered."""
         self._client_has_ended = True
         self._deadline = self._deadline or time.monotonic() + MAX_END_S
 
@@ -199,6 +214,7 @@ class Pump:
             return
         if self._written_bytes == len(line):
             self._to_server.popleft()
+            self._waiting_bytes -= len(line)
             self._written_bytes = 0
             if request is not None:
                 request.is_sent = True
@@ -218,23 +234,26 @@ class Pump:
         self._receive(chunk)
 
     def _receive(self, chunk: bytes) -> None:
-        *lines, self._received = (self._received + chunk).split(b"\n")
-        for line in lines:
+        for line in self._server_lines.add(chunk):
             self._pass_on(line)
 
     def _pass_on(self, line: bytes) -> None:
-        if line.startswith(CONTROL):
-            self._follow(line)
+        if line.startswith(protocol.PREFIX):
+            self._follow(json.loads(line)[protocol.KEY])
             return
         self._conversation.note_answer(line)
         if self._client_reads:
             self._to_client += line + b"\n"
 
-    def _follow(self, line: bytes) -> None:
-        if b'"goodbye"' in line:  # a person has disconnected this client
-            self._write_client()
-            raise Ended
-        self._reconnects_on_demand = True  # a person has stopped the server
+    def _follow(self, message: str) -> None:
+        """Do what a message to the relay itself says, before the server closes the connection."""
+        if message == protocol.GOODBYE:
+            self._to_server.clear()
+            self._waiting_bytes = self._written_bytes = 0
+            self._conversation = Conversation()
+            self._end_input()
+        elif message == protocol.PAUSED:
+            self._reconnects_on_demand = True
 
     def _write_client(self) -> None:
         try:
@@ -251,7 +270,7 @@ class Pump:
     def _lose_server(self) -> None:
         if self._wire is not None:
             self._wire.close()
-        self._wire, self._written_bytes, self._received = None, 0, b""
+        self._wire, self._written_bytes, self._server_lines = None, 0, LineBuffer()
         if self._client_has_ended and self._conversation.is_settled:
             self._reconnects_on_demand = True
 
@@ -260,30 +279,21 @@ class Pump:
         hello = self._hello()
         while True:
             try:
-                self._attach(link.reach(self._options, self._server, hello))
+                self._reach(hello)
                 return
             except NotShared:
-                if time.monotonic() > deadline:
+                if time.monotonic() > min(deadline, self._deadline or deadline):
                     raise
-                time.sleep(0.2)
+                time.sleep(RETRY_INTERVAL_S)
 
 
 def _reap(*_: object) -> None:
-    """A server that this process has started has ended."""
+    """Remove the entries of servers that this process has started, and that have ended, from the process table."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
     except ChildProcessError:
         pass
-
-
-def _make_nonblocking(fd: int) -> bool:
-    """True for pipes and sockets. A terminal stays blocking: other programs share it and do not expect the change."""
-    mode = os.fstat(fd).st_mode
-    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
-        return False
-    os.set_blocking(fd, False)
-    return True
 
 
 def _open_process(pid: int) -> int | None:

@@ -5,17 +5,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from memory_mcp import unix_sockets
+from memory_mcp.relay import lock
 from memory_mcp.relay.options import NotShared
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]  # the module is simply absent there
 
 FOLDER = "shared"  # in the data directory
 SOCKET = "server.sock"
 START_LOCK = "start.lock"
-MAX_PATH_BYTES = 100  # of a socket; every system accepts this much
 BACKLOG = 128
 
 
@@ -26,9 +22,9 @@ class ServerSocket:
 
     def prepare(self) -> None:
         """Create the folder. Raises NotShared where there can be no shared server."""
-        if fcntl is None or not hasattr(socket, "AF_UNIX"):
+        if not lock.HAS_LOCKS or not hasattr(socket, "AF_UNIX"):
             raise NotShared("this system has no Unix sockets")
-        if len(os.fsencode(self.path)) > MAX_PATH_BYTES and not os.path.isdir("/proc/self/fd"):
+        if len(os.fsencode(self.path)) > unix_sockets.MAX_PATH_BYTES and not os.path.isdir("/proc/self/fd"):
             raise NotShared("the path of the data directory is too long for a socket")
         try:
             make_private_folders(self.folder)
@@ -49,7 +45,7 @@ class ServerSocket:
             return None
         wire = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            with self._short_path() as path:
+            with unix_sockets.short_path(self.path) as path:
                 wire.connect(path)
         except OSError:
             wire.close()
@@ -57,14 +53,18 @@ class ServerSocket:
         return wire
 
     def listen(self) -> socket.socket:
-        """Create the socket in place of one that no server listens on. Only while holding `lock`."""
+        """Create the socket in place of one that no server listens on. Only while holding `lock`. Raises OSError."""
         with suppress(FileNotFoundError):
             os.unlink(self.path)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        with self._short_path() as path:
-            listening.bind(path)
-        os.chmod(self.path, 0o600)
-        listening.listen(BACKLOG)
+        try:
+            with unix_sockets.short_path(self.path) as path:
+                listening.bind(path)
+            os.chmod(self.path, 0o600)
+            listening.listen(BACKLOG)
+        except OSError:
+            listening.close()
+            raise
         return listening
 
     def identity(self) -> tuple[int, int] | None:
@@ -83,25 +83,12 @@ class ServerSocket:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """While one process creates or removes the socket, the others wait."""
-        handle = os.open(os.path.join(self.folder, START_LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """While one process creates or removes the socket, the others wait. Raises OSError if the folder is missing."""
+        handle = lock.acquire(os.path.join(self.folder, START_LOCK))
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
             yield
         finally:
             os.close(handle)
-
-    @contextmanager
-    def _short_path(self) -> Iterator[str]:
-        """The path, or an equivalent one that is short enough for a socket."""
-        if len(os.fsencode(self.path)) <= MAX_PATH_BYTES:
-            yield self.path
-            return
-        folder = os.open(self.folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            yield f"/proc/self/fd/{folder}/{SOCKET}"
-        finally:
-            os.close(folder)
 
 
 def make_private_folders(path: str) -> None:
@@ -110,22 +97,3 @@ def make_private_folders(path: str) -> None:
         make_private_folders(os.path.dirname(path))
         with suppress(FileExistsError):
             os.mkdir(path, 0o700)
-
-
-def hold_presence(data_dir: str, id_: str) -> int:
-    """Hold the lock file by which servers see that the relay `id_` runs. Returns its handle."""
-    folder = os.path.join(data_dir, "servers")
-    make_private_folders(folder)
-    path = os.path.join(folder, f"{id_}.lock")
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        with suppress(FileNotFoundError):  # a server took it for that of a stopped one, before it was locked
-            if os.path.samestat(os.fstat(handle), os.stat(path)):
-                return handle
-        os.close(handle)
-
-
-def remove_presence(data_dir: str, id_: str) -> None:
-    with suppress(OSError):
-        os.unlink(os.path.join(data_dir, "servers", f"{id_}.lock"))

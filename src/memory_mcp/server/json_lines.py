@@ -9,7 +9,6 @@ import json
 import os
 import re
 import select
-import stat
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -22,10 +21,8 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from memory_mcp import operating_system
+from memory_mcp.relay.streams import MAX_LINE_BYTES, MAX_READ_BYTES, SAFE_WRITE_BYTES, LineBuffer, make_nonblocking
 
-MAX_READ_BYTES = 65536
-SAFE_WRITE_BYTES = 4096  # a pipe that is ready accepts this much without blocking (PIPE_BUF)
-MAX_LINE_BYTES = 16 * 1024 * 1024
 TOO_DEEP = "This message is nested too deep. Send less, or flatter."
 TOO_LONG = b"(too long)"  # stands for such a line, and is no JSON
 MAX_REQUESTS_IN_FLIGHT = 256
@@ -50,7 +47,8 @@ class Answers(_End):
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._max_bytes = None if _make_nonblocking(fd) else SAFE_WRITE_BYTES
+        can_poll = operating_system.THIS.can_poll_pipes
+        self._max_bytes = None if can_poll and make_nonblocking(fd) else SAFE_WRITE_BYTES
         self._lock = anyio.Lock(fast_acquire=True)  # one round of the event loop less for every answer
         self._writing: anyio.CancelScope | None = None
         self._given_up = False
@@ -118,15 +116,14 @@ class Requests(_End):
         self._answers = answers
         self._lines: list[bytes] = []  # read and not handed on yet, the next one last
         self.hands_over = False  # another server goes on: half a line is not handled, nor is an open stream ended
-        self._begun = bytearray()  # a line whose end has not been read
-        self._too_long = False  # whether that line is over the limit: the rest of it is dropped
+        self._buffer = LineBuffer()
+        self._too_long = False  # the line in the buffer is over the limit: the rest of it is dropped
 
     async def receive(self) -> SessionMessage:
         """The next message. Raises EndOfStream when there will be no more and all have been answered."""
         while True:
-            await self._answers.wait_for_pending(
-                MAX_REQUESTS_IN_FLIGHT
-            )  # a client that reads no answers is not read either
+            # A client that reads no answers is not read either.
+            await self._answers.wait_for_pending(MAX_REQUESTS_IN_FLIGHT)
             line = await self._next_line()
             try:
                 message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
@@ -159,7 +156,7 @@ class Requests(_End):
     async def _next_line(self) -> bytes:
         while not self._lines:
             chunk = await _read(self._fd)
-            if not chunk and (self.hands_over or not self._begun):
+            if not chunk and (self.hands_over or not self._buffer.partial):
                 await self._answers.settle()
                 if self.hands_over:
                     self._answers.give_up()
@@ -168,16 +165,14 @@ class Requests(_End):
         return self._lines.pop()
 
     def _take(self, chunk: bytes) -> None:
-        *whole, rest = chunk.split(b"\n")
+        whole = self._buffer.add(chunk)
         if whole:
-            whole[0] = TOO_LONG if self._too_long else bytes(self._begun) + whole[0]
-            self._begun.clear()
+            whole[0] = TOO_LONG if self._too_long else whole[0]
             self._too_long = False
             self._lines = [line for line in reversed(whole) if line.strip()]
-        self._begun += rest
-        if len(self._begun) > MAX_LINE_BYTES:
+        if len(self._buffer.partial) > MAX_LINE_BYTES:
             self._too_long = True
-            self._begun.clear()
+            self._buffer.partial.clear()
 
 
 async def _read(fd: int) -> bytes:
@@ -211,16 +206,6 @@ async def _ready(fd: int, watch: Callable[..., None], forget: Callable[[int], ob
         await ready.wait()
     finally:
         forget(fd)
-    return True
-
-
-def _make_nonblocking(fd: int) -> bool:
-    """True for pipes and sockets. A terminal stays blocking: other programs share it and do not expect the change."""
-    if not operating_system.THIS.can_poll_pipes or not (
-        stat.S_ISFIFO(mode := os.fstat(fd).st_mode) or stat.S_ISSOCK(mode)
-    ):
-        return False
-    os.set_blocking(fd, False)
     return True
 
 

@@ -48,7 +48,7 @@ class Servers:
             lock.write_note(json.dumps(asdict(this)))
             self._registered = registered
 
-    def running(self) -> list["RunningServer"]:
+    def running(self) -> list[RunningServer]:
         """Every server that runs, the oldest first. Servers of versions that wrote no note are not among them."""
         found = []
         for path in self._folder.glob("*.lock"):

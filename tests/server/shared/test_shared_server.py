@@ -8,8 +8,7 @@ import signal
 import socket
 import subprocess
 import termios
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,42 +18,11 @@ from memory_mcp import __version__
 from memory_mcp.hooks import records
 from memory_mcp.relay import link
 from memory_mcp.relay.server_socket import ServerSocket
-from memory_mcp.sessions import RunningServer, Servers
+from memory_mcp.sessions import Servers
 from tests.processes import COMMAND, environment, run
+from tests.server.shared.clients import SHARED, Connect, server_pid, servers
 from tests.waiting import eventually
 from tests.wire import HELLO, Stdio, http_server, modern_meta
-
-SHARED = {"MEMORY_MCP_SHARED": "auto", "MEMORY_MCP_EMBEDDER": "none"}
-
-Connect = Callable[..., Stdio]
-
-
-@pytest.fixture
-def connect(tmp_path: Path) -> Iterator[Connect]:
-    """A client that a relay connects to the shared server. What is left at the end is killed."""
-    started: list[Stdio] = []
-
-    def start(*flags: str, data_dir: Path = tmp_path, **more: Any) -> Stdio:
-        env = environment(**SHARED) | more.pop("env", {})
-        started.append(Stdio.start(data_dir, *flags, env=env, **more))
-        return started[-1]
-
-    yield start
-    for client in started:
-        client.kill()
-    for server in servers(tmp_path):
-        with suppress(ProcessLookupError):
-            os.kill(server.pid, signal.SIGKILL)
-
-
-def servers(data_dir: Path) -> list[RunningServer]:
-    return Servers(data_dir / "servers").running()
-
-
-def server_pid(data_dir: Path) -> int:
-    (server,) = servers(data_dir)
-    assert server.kind == "shared"
-    return server.pid
 
 
 def listed(data_dir: Path) -> list[dict[str, Any]]:
@@ -236,9 +204,16 @@ def test_a_client_with_other_settings_has_a_server_of_its_own(
     with (tmp_path / "stderr").open("w") as stderr:
         alone = connect(*flags, stderr=stderr)
         assert alone.call("search_memories", query="shared")["results"][0]["key"] == "k"
+        assert not _catches(alone.process.pid, signal.SIGCHLD)  # as a relay does: it would hide how workers end
         assert alone.close() == 0
     (line,) = [json.loads(line) for line in (tmp_path / "stderr").read_text().splitlines() if "of its own" in line]
     assert line["message"] == f"This client has a server of its own: {reason}."
+
+
+def _catches(pid: int, number: signal.Signals) -> bool:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = int(next(line for line in lines if line.startswith("SigCgt")).split()[1], 16)
+    return bool(caught >> (number - 1) & 1)
 
 
 def test_without_the_means_the_client_has_a_server_of_its_own(tmp_path: Path, connect: Connect) -> None:
@@ -275,7 +250,7 @@ def test_a_newer_client_gets_a_new_server_and_the_old_one_ends_with_its_clients(
     wire = own.connect()
     assert wire is not None
     with wire:
-        answer, _ = link._exchange(wire, {**link.greeting(), "version": "99.0"})
+        answer, _ = link.exchange(wire, {**link.greeting(), "version": "99.0"})
     assert answer == {"memory-mcp": "leaving"}
     assert own.connect() is None  # the newer client starts a server
 
@@ -339,7 +314,7 @@ def test_hostile_hellos_are_refused_and_harm_no_one(tmp_path: Path, connect: Con
             wire.sendall(sent)
             wire.shutdown(socket.SHUT_WR)
             assert b"welcome" not in wire.recv(65_536)
-    assert link.request(own, "no such verb") == {
+    assert link.request_running(own, "no such verb") == {
         "memory-mcp": "refused",
         "reason": "the shared server does not know no such verb",
     }

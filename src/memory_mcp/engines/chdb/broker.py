@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from memory_mcp.engines.chdb import archive, error_messages, frames, peer, sandbox, sql_policy
+from memory_mcp import unix_sockets
+from memory_mcp.engines.chdb import archive, error_messages, frames, sandbox, sql_policy
 from memory_mcp.engines.chdb.connections import CHDB_ERRORS, Reader
 from memory_mcp.engines.chdb.deadlines import POLL_INTERVAL_S, EngineClient, OpenRequests
 from memory_mcp.engines.chdb.engine import HERE, Engine
@@ -52,7 +53,7 @@ class Broker:
 
     def _serve_one(self, wire: socket.socket) -> None:
         with suppress(OSError), wire:  # the server has left
-            if not peer.identify(wire).is_trusted():
+            if not unix_sockets.identify(wire).is_trusted():
                 return
             hello, _ = frames.receive(wire)
             if hello["folder"] != self._folder.identity:  # the client wants another folder, which has this path now

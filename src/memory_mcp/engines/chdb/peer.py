@@ -1,34 +1,11 @@
-"""The process at the other end of a Unix socket, as the kernel names it."""
+"""Ends the process at the other end of a Unix socket."""
 
 import os
 import signal
 import socket
-import struct
 from contextlib import suppress
-from dataclasses import dataclass
 
-_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2  # macOS; Python has no names for them
-_UCRED = struct.Struct("3i")  # pid, uid, gid
-_XUCRED = struct.Struct("=IIh2x16I")  # version, uid, number of groups, groups
-
-
-@dataclass(frozen=True)
-class Peer:
-    pid: int
-    uid: int
-
-    def is_trusted(self) -> bool:
-        """Whether it runs for this user, or for root, who can read everything anyway."""
-        return self.uid in (os.getuid(), 0)
-
-
-def identify(wire: socket.socket) -> Peer:
-    """Raises OSError where the kernel does not say."""
-    if hasattr(socket, "SO_PEERCRED"):
-        pid, uid, _ = _UCRED.unpack(wire.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
-        return Peer(pid, uid)
-    uid = _XUCRED.unpack(wire.getsockopt(_LOCAL, _LOCAL_PEERCRED, _XUCRED.size))[1]
-    return Peer(wire.getsockopt(_LOCAL, _LOCAL_PEERPID), uid)
+from memory_mcp.unix_sockets import identify
 
 
 def kill(wire: socket.socket) -> None:

@@ -8,11 +8,11 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
+from memory_mcp import unix_sockets
 from memory_mcp.engines.chdb import frames
 from memory_mcp.engines.chdb.deadlines import POLL_INTERVAL_S
 from memory_mcp.engines.files.lock import lock_handle
 
-MAX_SOCKET_PATH_BYTES = 100  # macOS allows 104 with the final zero
 LEAVE_GRACE_S = 2.0  # for the engine before this one to end
 
 
@@ -41,7 +41,7 @@ def acquire_lock(folder: Path) -> int | None:
 def bind(folder: Path) -> socket.socket:
     """A socket in the portal's folder, or, if its path is too long, in a folder that no other user can enter."""
     path = folder / "engine.sock"
-    if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
+    if len(os.fsencode(path)) > unix_sockets.MAX_PATH_BYTES:
         name = sha256(os.fsencode(folder.resolve())).hexdigest()[:24]
         path = _runtime_folder() / f"{name}.sock"
     path.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
-from memory_mcp import DISTRIBUTION
+from memory_mcp import DISTRIBUTION, unix_sockets
 from memory_mcp.engines.chdb import frames, peer, sandbox
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.glob import find
@@ -305,5 +305,5 @@ def _end_if_idle(folder: Path) -> bool:
 
 
 def _check_owner(wire: socket.socket) -> None:
-    if not peer.identify(wire).is_trusted():
+    if not unix_sockets.identify(wire).is_trusted():
         raise PermissionError("the socket belongs to another user")

@@ -1,4 +1,4 @@
-"""The first message of a relay: what belongs to its connection. docs/shared-server.md describes it."""
+"""The first message of a relay, with all that belongs to its connection. docs/shared-server.md describes it."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from memory_mcp.caller import LOCAL_USER, Caller, parse_scopes
 from memory_mcp.clock import new_id
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families import registry
-from memory_mcp.relay.link import KEY, PROTOCOL
+from memory_mcp.relay import protocol
 from memory_mcp.server.request_context import Line
 from memory_mcp.sessions import Connection
 
@@ -55,13 +55,13 @@ def parse(line: bytes) -> Hello:
     """Raises Invalid."""
     try:
         fields = json.loads(line)
-        if fields.get(KEY) != "hello":
+        if fields.get(protocol.KEY) != protocol.HELLO:
             raise Invalid("this is no hello of a relay")
         hello = Hello.model_validate(fields)
     except (ValueError, AttributeError, ValidationError) as exc:
         raise Invalid("the hello of the relay cannot be read") from exc
-    if hello.protocol != PROTOCOL:
-        raise Invalid(f"the shared server speaks version {PROTOCOL} of the relay's protocol")
+    if hello.protocol != protocol.VERSION:
+        raise Invalid(f"the shared server speaks version {protocol.VERSION} of the relay's protocol")
     return hello
 
 
@@ -90,7 +90,7 @@ def check_settings(app: App, hello: Hello, prefix: str = "") -> settings.Setting
 
 
 def line_of(app: App, hello: Hello) -> Line:
-    """The connection that the hello asks for. Raises Invalid if this server's settings are not those of the client."""
+    """The connection that a relay requests. Raises Invalid if this server's settings are not those of the client."""
     chosen = check_settings(app, hello)
     families = frozenset(registry.chosen(app.families, chosen.families))
     scopes = parse_scopes(chosen.scopes)

@@ -12,12 +12,12 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 
-from memory_mcp import __version__
-from memory_mcp.engines.chdb.peer import identify
+from memory_mcp import __version__, unix_sockets
 from memory_mcp.errors import Invalid
-from memory_mcp.relay.link import KEY
+from memory_mcp.relay import protocol
 from memory_mcp.relay.options import NotShared
 from memory_mcp.relay.server_socket import ServerSocket
+from memory_mcp.relay.streams import MAX_READ_BYTES
 from memory_mcp.server.json_lines import Answers, Requests
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import Line
@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 10.0
 MAX_HANDOVER_S = 2.0  # for calls that are under way
-MAX_READ_BYTES = 65_536
+ACCEPT_RETRY_S = 1.0  # after an error such as too many open files
+
 AnswerVerb = Callable[[Hello], Awaitable[dict[str, Any]]]
 
 
@@ -40,16 +41,16 @@ class RelayListener:
         self._own = own
         self._listening: socket.socket | None = listening
         self._identity = own.identity()
-        self._lines: dict[asyncio.Task[None], _RelayLine | None] = {}
+        self._connections: dict[asyncio.Task[None], _RelayedClient | None] = {}
         self._reconnects_on_demand = False
         # Requests beside MCP that another process of this user may make.
         self.verbs: dict[str, AnswerVerb] = {"hook": HookAnswers(server.app).answer}
-        self.left = asyncio.Event()  # set whenever a client has left
-        self.before_last_leaves: Callable[[], None] = lambda: None
+        self.client_left = asyncio.Event()
+        self.before_last_leaves: Callable[[], None] = lambda: None  # called in a thread
 
     @property
     def clients(self) -> int:
-        return len(self._lines)
+        return len(self._connections)
 
     @property
     def is_in_place(self) -> bool:
@@ -63,15 +64,17 @@ class RelayListener:
             listening.setblocking(False)
             try:
                 wire, _ = await loop.sock_accept(listening)
-            except OSError:
-                return
+            except OSError as exc:
+                log.warning("A relay could not be accepted, will retry: %s", exc.strerror)
+                await asyncio.sleep(ACCEPT_RETRY_S)
+                continue
             task = loop.create_task(self._serve(wire))
-            self._lines[task] = None  # until it has sent its hello
+            self._connections[task] = None  # until it has sent its hello
             task.add_done_callback(self._forget)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        self._lines.pop(task, None)
-        self.left.set()
+        self._connections.pop(task, None)
+        self.client_left.set()
         if not task.cancelled() and task.exception():
             log.error("A connection of a relay failed", exc_info=task.exception())
 
@@ -90,16 +93,16 @@ class RelayListener:
 
     async def hand_over(self, *, on_demand: bool = False) -> None:
         """End every connection so that its relay goes on with the next server: now, or when its client next sends a
-        message. Calls under way are finished first; the relay asks again for the answers of those that take long."""
+        message. Calls under way are finished first; those that take longer are requests the relay repeats there."""
         self.retire()
         self._reconnects_on_demand = on_demand
-        lines = [line for line in self._lines.values() if line is not None]
-        for line in lines:
-            line.end_input()
-        if self._lines:
-            await asyncio.wait(list(self._lines), timeout=MAX_HANDOVER_S)
-        for line in lines:
-            line.cut()
+        clients = [client for client in self._connections.values() if client is not None]
+        for client in clients:
+            client.end_input()
+        if self._connections:
+            await asyncio.wait(list(self._connections), timeout=MAX_HANDOVER_S)
+        for client in clients:
+            client.cut()
 
     async def _serve(self, wire: socket.socket) -> None:
         with wire:
@@ -113,19 +116,19 @@ class RelayListener:
             try:
                 line = hellos.line_of(self._server.app, hello)
             except Invalid as exc:
-                await _send(wire, {KEY: "refused", "reason": exc.message})
+                await _send(wire, {protocol.KEY: protocol.REFUSED, "reason": exc.message})
                 return
-            await self._serve_client(_RelayLine(wire, line, hello))
+            await self._serve_client(_RelayedClient(wire, line, hello))
 
     async def _greet(self, wire: socket.socket) -> Hello | None:
         """The hello of a relay that this server serves. None if it was refused."""
-        if identify(wire).uid not in (os.getuid(), 0):
+        if not unix_sockets.identify(wire).is_trusted():
             return None
         try:
             with anyio.fail_after(HELLO_TIMEOUT_S):
                 hello = hellos.parse(await _read_line(wire))
         except Invalid as exc:
-            await _send(wire, {KEY: "refused", "reason": exc.message})
+            await _send(wire, {protocol.KEY: protocol.REFUSED, "reason": exc.message})
             return None
         except TimeoutError:
             return None
@@ -136,31 +139,33 @@ class RelayListener:
             )
             self.retire()
         if self._listening is None and hello.verb == "serve":
-            await _send(wire, {KEY: "leaving"})
+            await _send(wire, {protocol.KEY: protocol.LEAVING})
             return None
         return hello
 
     async def _answer_verb(self, wire: socket.socket, hello: Hello) -> None:
         answer = self.verbs.get(hello.verb)
         if answer is None:
-            await _send(wire, {KEY: "refused", "reason": f"the shared server does not know {hello.verb}"})
+            await _send(
+                wire, {protocol.KEY: protocol.REFUSED, "reason": f"the shared server does not know {hello.verb}"}
+            )
             return
         try:
-            await _send(wire, {KEY: "answer", **await answer(hello)})
+            await _send(wire, {protocol.KEY: protocol.ANSWER, **await answer(hello)})
         except Invalid as exc:
-            await _send(wire, {KEY: "refused", "reason": exc.message})
+            await _send(wire, {protocol.KEY: protocol.REFUSED, "reason": exc.message})
 
-    async def _serve_client(self, relayed: "_RelayLine") -> None:
-        self._lines[cast("asyncio.Task[None]", asyncio.current_task())] = relayed
+    async def _serve_client(self, relayed: "_RelayedClient") -> None:
+        self._connections[cast("asyncio.Task[None]", asyncio.current_task())] = relayed
         server, line = self._server, relayed.line
         server.app.sessions.resume(line.connection)
-        await _send(relayed.wire, {KEY: "welcome", "version": __version__, "pid": os.getpid()})
+        await _send(relayed.wire, {protocol.KEY: protocol.WELCOME, "version": __version__, "pid": os.getpid()})
         with server.connected.call_on_close(line.connection, relayed.disconnect):
             await relayed.serve(server)
         if relayed.is_disconnected:
-            await _send(relayed.wire, {KEY: "goodbye"})
+            await _send(relayed.wire, {protocol.KEY: protocol.GOODBYE})
         elif relayed.is_handed_over and self._reconnects_on_demand:
-            await _send(relayed.wire, {KEY: "paused"})
+            await _send(relayed.wire, {protocol.KEY: protocol.PAUSED})
         server.connected.flush_soon()
         if self.clients == 1:  # its relay waits for the end of the connection
             await anyio.to_thread.run_sync(self.before_last_leaves)
@@ -184,7 +189,7 @@ def claim_socket(server: McpServer) -> RelayListener | None:
     return None
 
 
-class _RelayLine:
+class _RelayedClient:
     """A client behind a relay."""
 
     def __init__(self, wire: socket.socket, line: Line, hello: Hello) -> None:

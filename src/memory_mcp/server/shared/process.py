@@ -26,7 +26,7 @@ from memory_mcp.server.shared.listener import RelayListener
 
 log = logging.getLogger(__name__)
 
-WATCH_INTERVAL_S = 5.0  # between two looks whether the socket is still in place
+WATCH_INTERVAL_S = 5.0  # between two checks whether the socket is still in place
 
 
 def main(argv: Sequence[str]) -> int:
@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _of_server(chosen: settings.Settings) -> settings.Settings:
-    """The first client's settings, without those of its connection."""
+    """The settings of the client that starts this server, without those of its connection."""
     defaults = {name: settings.Settings.model_fields[name].default for name in OF_CONNECTION}
     return chosen.model_copy(update=defaults)
 
@@ -91,7 +91,7 @@ class SharedServer:
         server.pools.writing.drain(shutdown.MAX_WRITE_S)
 
     async def _watch(self, listener: RelayListener) -> None:
-        """End when no client is left: at once if new ones cannot come, else after the idle time."""
+        """End this server when no client is left: at once if new ones cannot come, else after the idle time."""
         idle_s = self._app.settings.shared_idle
         last_client = time.monotonic()
         while True:
@@ -102,10 +102,10 @@ class SharedServer:
                 return
             if not listener.clients:  # work in the background may have opened some again
                 await anyio.to_thread.run_sync(self._app.close_files)
-            listener.left.clear()
+            listener.client_left.clear()
             remaining_s = WATCH_INTERVAL_S if listener.clients else min(WATCH_INTERVAL_S, max(idle_s, 0.05))
             try:
-                await asyncio.wait_for(listener.left.wait(), remaining_s)
+                await asyncio.wait_for(listener.client_left.wait(), remaining_s)
             except TimeoutError:
                 continue
 
