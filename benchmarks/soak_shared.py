@@ -196,7 +196,9 @@ def report(clients: list[Client], ended: Counter[str], found: Counter[str]) -> b
     rows = [("", "count"), *((f"ended by {how}", str(count)) for how, count in sorted(ended.items()))]
     rows += [("writes acknowledged", str(len(acknowledged))), ("writes that may have happened", str(len(unsure)))]
     rows += [("of these stored", str(len(unsure & found.keys()))), ("acknowledged and lost", str(len(lost)))]
-    rows += [("stored twice", str(len(doubled))), ("stored, never answered so", str(len(unknown)))]
+    rows += [("stored twice", str(len(doubled))), ("stored without an answer that says so", str(len(unknown)))]
+    refused = sum(client.refused.total() for client in clients)
+    rows += [("writes refused as unavailable", str(refused))]
     failures = [f"{client.name}: {client.failure!r}" for client in clients if client.failure]
     print_table("The shared server under fire", [*rows, ("clients that failed", str(len(failures)))])
     for line in [*failures, *sorted(lost)[:10], *doubled[:10]]:

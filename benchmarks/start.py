@@ -50,7 +50,7 @@ def main() -> None:
         goals = [
             *measure_starts(contenders(Path(folder), warm, cold), 3 if options.quick else ROUNDS),
             measure_calls(warm, 30 if options.quick else CALLS),
-            *measure_memory(Path(folder) / "many"),
+            *measure_memory_bytes(Path(folder) / "many"),
         ]
     print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
     for goal, is_met in goals:
@@ -128,7 +128,7 @@ def measure_starts(rivals: Sequence[Contender], rounds: int) -> list[tuple[str, 
         (
             name,
             ms(timed.p50),
-            ms(max(timed.walls)),
+            ms(timed.p95),
             f"{timed.p50 / bare:.2f}",
             ms(searches[name].p50) if name in searches else "",
         )
@@ -158,7 +158,7 @@ def measure_calls(warm: Shared, calls: int) -> tuple[str, bool]:
     return f"a call through the relay takes at most {CALL_GOAL} of a direct one", ratio <= CALL_GOAL
 
 
-def measure_memory(data_dir: Path) -> list[tuple[str, bool]]:
+def measure_memory_bytes(data_dir: Path) -> list[tuple[str, bool]]:
     """3. What one client and ten clients take, relays and server together, after a search each."""
     with Shared(data_dir) as shared, ExitStack() as stack:
         shared.stop()
@@ -169,8 +169,8 @@ def measure_memory(data_dir: Path) -> list[tuple[str, bool]]:
             clients[-1].shake_hands()
             clients[-1].call("memory_search", {"query": "when do we ship?"})
             if number in (1, CLIENTS):
-                totals.append(sum(map(_memory, [*_processes_of(data_dir), *(client.pid for client in clients)])))
-        relay = max(_memory(client.pid) for client in clients)
+                totals.append(sum(map(_memory_bytes, [*_processes_of(data_dir), *(client.pid for client in clients)])))
+        relay = max(_memory_bytes(client.pid) for client in clients)
     one, ten = totals
     rows = [("", "MB (PSS)"), ("a relay", f"{relay / 1e6:.1f}"), ("one client", f"{one / 1e6:.0f}")]
     rows += [(f"{CLIENTS} clients", f"{ten / 1e6:.0f}"), ("ratio", f"{ten / one:.2f}")]
@@ -186,7 +186,7 @@ def _processes_of(data_dir: Path) -> list[int]:
     return [int(pid) for pid in found.stdout.split() if int(pid) != os.getpid()]
 
 
-def _memory(pid: int) -> int:
+def _memory_bytes(pid: int) -> int:
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
     return int(next(line for line in lines if line.startswith("Pss:")).split()[1]) * 1024
 

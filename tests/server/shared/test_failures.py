@@ -1,4 +1,4 @@
-"""Relays and shared servers when something around them fails."""
+"""Relays and shared servers when something around them fails, or a person ends it."""
 
 import json
 import os
@@ -9,6 +9,9 @@ import socket
 import subprocess
 from pathlib import Path
 
+from memory_mcp import settings
+from memory_mcp.app import open_app
+from memory_mcp.caller import LOCAL_USER
 from tests.processes import COMMAND, environment
 from tests.server.shared.clients import SHARED, Connect, server_pid
 from tests.waiting import eventually
@@ -46,6 +49,17 @@ def test_a_client_that_leaves_without_reading_ends_its_relay(tmp_path: Path, con
 
     _, complaints = relay.communicate(timeout=30)
     assert (relay.returncode, complaints) == (0, "")
+    assert other.ask("ping")["result"] == {}
+
+
+def test_a_client_that_a_person_disconnects_ends_with_its_relay(tmp_path: Path, connect: Connect) -> None:
+    client, other = connect(hello=False), connect()
+    client.ask("initialize", HELLO | {"clientInfo": {"name": "unwanted", "version": "1"}})
+    with open_app(settings.load({"data_dir": tmp_path, "embedder": "none"}).settings, serving=False) as app:
+        listed = eventually(lambda: [one for one in app.clients.of(LOCAL_USER) if one.name == "unwanted"])
+        app.clients.disconnect(LOCAL_USER, listed[0].id)
+
+    assert client.process.wait(timeout=30) == 0
     assert other.ask("ping")["result"] == {}
 
 
