@@ -93,7 +93,7 @@ class RelayListener:
 
     async def hand_over(self, *, on_demand: bool = False) -> None:
         """End every connection so that its relay goes on with the next server: now, or when its client next sends a
-        message. Calls under way are finished first; those that take longer are requests the relay repeats there."""
+        message. Calls under way are finished first; the relay sends those that take too long again."""
         self.retire()
         self._reconnects_on_demand = on_demand
         clients = [client for client in self._connections.values() if client is not None]
@@ -130,7 +130,7 @@ class RelayListener:
         except Invalid as exc:
             await _send(wire, {protocol.KEY: protocol.REFUSED, "reason": exc.message})
             return None
-        except TimeoutError:
+        except OSError:  # it has ended, or sends nothing (TimeoutError)
             return None
         if hellos.is_newer(hello.version, __version__):
             log.info(
