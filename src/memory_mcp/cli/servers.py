@@ -21,7 +21,7 @@ from memory_mcp.relay.server_socket import ServerSocket
 from memory_mcp.sessions import Client, RunningServer, Servers
 from memory_mcp.settings import Settings
 
-STOP_TIMEOUT_S = 15.0
+STOP_TIMEOUT_S = 10.0  # a server ends within five seconds
 POLL_INTERVAL_S = 0.05
 
 
@@ -51,7 +51,7 @@ def ps(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
 
 def stop(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Stop the servers that run in the background. Calls under way are finished, and nothing is lost.
+    """Stop the shared server and HTTP servers of a data directory. Calls under way are finished, and nothing is lost.
 
     Clients that are still connected notice nothing: their next message starts a server again. A server that a client
     runs in its own process ends with that client.

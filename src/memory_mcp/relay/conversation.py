@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 ANSWER_PREFIX = b'{"jsonrpc":"2.0","id":'  # how the server's answers begin
 MAX_ID_BYTES = 64
+INTERNAL_ERROR = -32603  # of JSON-RPC
 SUBSCRIBE, UNSUBSCRIBE = "resources/subscribe", "resources/unsubscribe"
 CHOOSE_SESSION = "set_session_id"  # the tool
 
@@ -22,6 +23,7 @@ class Request:
 
     def __init__(self, line: bytes, message: dict[str, Any]) -> None:
         self.line = line
+        self.id = message["id"]
         self.method = message["method"]
         self.params = message.get("params")
         self.uri = self.params.get("uri") if isinstance(self.params, dict) else None
@@ -90,6 +92,16 @@ class Conversation:
         for request in lost:
             request.attempts += 1
         return [request.as_lost() for request in lost]
+
+    def take_failures(self, message: str) -> list[bytes]:
+        """An answer to each request: it failed. Those that a server has received may have been carried out."""
+        lines = []
+        for request in self._unanswered.values():
+            data = {"error": "unavailable", "may_have_happened": request.is_sent}
+            error = {"code": INTERNAL_ERROR, "message": message, "data": data}
+            lines.append(json.dumps({"jsonrpc": "2.0", "id": request.id, "error": error}).encode())
+        self._unanswered.clear()
+        return lines
 
 
 def _is_setup(request: Request) -> bool:

@@ -4,6 +4,7 @@ import json
 import os
 import socket
 import sys
+import time
 
 from memory_mcp import __version__, unix_sockets
 from memory_mcp.relay import protocol
@@ -12,8 +13,11 @@ from memory_mcp.relay.server_socket import ServerSocket
 from memory_mcp.relay.streams import MAX_READ_BYTES
 
 LOG = "server.log"  # in the data directory
-ANSWER_TIMEOUT_S = 60.0  # to a hello, of a server that starts: a migration may take a while
-MAX_SERVERS = 5  # tried, each of which ends before it accepts the client
+WELCOME_TIMEOUT_S = 15.0  # for a server that starts; a client gives up after 30 s or so
+REQUEST_TIMEOUT_S = 300.0  # for a request beside MCP that may take long
+RUNNING_TIMEOUT_S = 5.0  # for one to a server that runs
+MAX_ANSWER_BYTES = 1024 * 1024
+MAX_SERVERS = 3  # tried, each of which ends before it accepts the client
 
 
 class Link:
@@ -26,13 +30,13 @@ class Link:
 
 def reach(options: Options, server: ServerSocket, hello: dict[str, object]) -> Link:
     """Connect a client to the server, which is started if none runs. Raises NotShared."""
-    return _reach(options, server, hello)[0]
+    return _reach(options, server, hello, WELCOME_TIMEOUT_S)[0]
 
 
 def request(options: Options, server: ServerSocket, verb: str, **more: object) -> dict[str, object]:
     """Make one request beside MCP to the server, which is started if none runs. Raises NotShared."""
     hello = greeting(verb=verb, arguments=options.server_arguments, environ=options.environ, **more)
-    reached, answer = _reach(options, server, hello)
+    reached, answer = _reach(options, server, hello, REQUEST_TIMEOUT_S)
     reached.wire.close()
     return answer
 
@@ -44,7 +48,7 @@ def request_running(server: ServerSocket, verb: str) -> dict[str, object] | None
         return None
     with wire:
         try:
-            return exchange(wire, greeting(verb=verb))[0] or None
+            return exchange(wire, greeting(verb=verb), RUNNING_TIMEOUT_S)[0] or None
         except NotShared:
             return None
 
@@ -53,10 +57,12 @@ def greeting(**more: object) -> dict[str, object]:
     return {protocol.KEY: protocol.HELLO, "protocol": protocol.VERSION, "version": __version__, **more}
 
 
-def _reach(options: Options, server: ServerSocket, hello: dict[str, object]) -> tuple[Link, dict[str, object]]:
+def _reach(
+    options: Options, server: ServerSocket, hello: dict[str, object], timeout_s: float
+) -> tuple[Link, dict[str, object]]:
     for _ in range(MAX_SERVERS):
         wire = server.connect() or _start(options, server)
-        answer, rest = exchange(wire, hello)
+        answer, rest = exchange(wire, hello, timeout_s)
         if answer.get(protocol.KEY) in (protocol.WELCOME, protocol.ANSWER):
             return Link(wire, rest), answer
         wire.close()
@@ -65,29 +71,46 @@ def _reach(options: Options, server: ServerSocket, hello: dict[str, object]) -> 
     raise NotShared(f"the shared server does not start; its log is {LOG} in the data directory")
 
 
-def exchange(wire: socket.socket, hello: dict[str, object]) -> tuple[dict[str, object], bytes]:
+def exchange(wire: socket.socket, hello: dict[str, object], timeout_s: float) -> tuple[dict[str, object], bytes]:
     """Send the hello. Returns the answer, which is empty if the server has ended, and the bytes that came after it.
 
-    Raises NotShared if the server does not answer, or runs for another user.
+    Raises NotShared if the server does not answer as one of ours does, or runs for another user.
     """
-    received = bytearray()
     try:
         if not unix_sockets.identify(wire).is_trusted():
             raise NotShared("the socket of the shared server belongs to another user")
-        wire.settimeout(ANSWER_TIMEOUT_S)
+        wire.settimeout(timeout_s)
         wire.sendall(json.dumps(hello).encode() + b"\n")
-        while b"\n" not in received:
-            chunk = wire.recv(MAX_READ_BYTES)
-            if not chunk:
-                return {}, b""
-            received += chunk
+        line, rest = _read_line(wire, time.monotonic() + timeout_s)
         wire.settimeout(None)
     except TimeoutError:
         raise NotShared("the shared server does not answer") from None
     except OSError:
         return {}, b""
+    try:
+        answer = json.loads(line or "{}")
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        raise NotShared("the shared server's answer cannot be read")
+    return answer, rest
+
+
+def _read_line(wire: socket.socket, deadline: float) -> tuple[bytes, bytes]:
+    """The first line, empty if the server has ended, and the bytes after it. Raises TimeoutError, and NotShared for a
+    line that is too long."""
+    received = bytearray()
+    while b"\n" not in received:
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        chunk = wire.recv(MAX_READ_BYTES)
+        if not chunk:
+            return b"", b""
+        received += chunk
+        if len(received) > MAX_ANSWER_BYTES:
+            raise NotShared("the shared server's answer is too long")
     line, _, rest = bytes(received).partition(b"\n")
-    return json.loads(line), rest
+    return line, rest
 
 
 def _start(options: Options, server: ServerSocket) -> socket.socket:

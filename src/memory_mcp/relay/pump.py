@@ -5,7 +5,6 @@ import os
 import select
 import signal
 import socket
-import sys
 import time
 from collections import deque
 
@@ -18,8 +17,8 @@ from memory_mcp.relay.streams import MAX_LINE_BYTES, MAX_READ_BYTES, SAFE_WRITE_
 
 MAX_WAITING_BYTES = 1024 * 1024  # read from one side before the other side accepts it
 MAX_END_S = 10.0  # from the end of the client's input to the end of this process
-MAX_RECONNECT_S = 30.0
-RETRY_INTERVAL_S = 0.2
+MAX_FRUITLESS = 3  # servers in a row that accept the client and end without a message to it
+RETRY_INTERVAL_S = 0.1
 POLL_INTERVAL_S = 2.0  # between two checks of the parent process, where the system sends no event
 READABLE = select.POLLIN | select.POLLHUP | select.POLLERR if hasattr(select, "poll") else 0
 
@@ -47,6 +46,7 @@ class Pump:
         self._client_has_ended = False
         self._input_is_closed = False  # the server knows that the client has ended
         self._reconnects_on_demand = False
+        self._fruitless = 0
         self._deadline: float | None = None
         self._parent = os.getppid()
         self._parent_handle: int | None = None
@@ -69,9 +69,6 @@ class Pump:
                 self._move()
         except Ended:
             return 0
-        except NotShared as exc:
-            sys.stderr.write(f"memory-mcp: The server has ended, and no other can be started: {exc}.\n")
-            return 1
         finally:
             self._presence.remove()
 
@@ -108,6 +105,7 @@ class Pump:
         self._wire.setblocking(False)
         self._server_lines, self._written_bytes, self._server_reads = LineBuffer(), 0, True
         self._input_is_closed = self._reconnects_on_demand = False
+        self._fruitless += 1  # until it sends something
         self._receive(reached.received)
 
     def _move(self) -> None:
@@ -234,6 +232,8 @@ class Pump:
         self._receive(chunk)
 
     def _receive(self, chunk: bytes) -> None:
+        if chunk:
+            self._fruitless = 0
         for line in self._server_lines.add(chunk):
             self._pass_on(line)
 
@@ -275,16 +275,25 @@ class Pump:
             self._reconnects_on_demand = True
 
     def _reconnect(self) -> None:
-        deadline = time.monotonic() + MAX_RECONNECT_S
-        hello = self._hello()
-        while True:
-            try:
-                self._reach(hello)
-                return
-            except NotShared:
-                if time.monotonic() > min(deadline, self._deadline or deadline):
-                    raise
-                time.sleep(RETRY_INTERVAL_S)
+        """Reach another server. If there is none, requests are answered with that, and the next one tries again."""
+        if self._fruitless >= MAX_FRUITLESS:
+            self._fail_requests(f"{self._fruitless} servers have ended at once")
+            return
+        if self._fruitless:
+            time.sleep(RETRY_INTERVAL_S * 2**self._fruitless)
+        try:
+            self._reach(self._hello())
+        except NotShared as exc:
+            self._fail_requests(str(exc))
+
+    def _fail_requests(self, reason: str) -> None:
+        message = f"The server has ended, and no other can be reached: {reason}. Try again later."
+        self._fruitless = 0
+        self._to_server.clear()
+        self._waiting_bytes = self._written_bytes = 0
+        self._reconnects_on_demand = True
+        for line in self._conversation.take_failures(message):
+            self._to_client += line + b"\n"
 
 
 def _reap(*_: object) -> None:

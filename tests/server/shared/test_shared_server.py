@@ -8,7 +8,9 @@ import signal
 import socket
 import subprocess
 import termios
-from contextlib import ExitStack, suppress
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +252,7 @@ def test_a_newer_client_gets_a_new_server_and_the_old_one_ends_with_its_clients(
     wire = own.connect()
     assert wire is not None
     with wire:
-        answer, _ = link.exchange(wire, {**link.greeting(), "version": "99.0"})
+        answer, _ = link.exchange(wire, {**link.greeting(), "version": "99.0"}, 20.0)
     assert answer == {"memory-mcp": "leaving"}
     assert own.connect() is None  # the newer client starts a server
 
@@ -261,6 +263,56 @@ def test_a_newer_client_gets_a_new_server_and_the_old_one_ends_with_its_clients(
     assert client.close() == 0
     eventually(lambda: pid not in {server.pid for server in servers(tmp_path)})
     assert newer.close() == 0
+
+
+def test_while_no_server_can_start_requests_are_answered_with_that(tmp_path: Path, connect: Connect) -> None:
+    client = connect()
+    (tmp_path / "config.toml").write_text("x = = 1")
+    os.kill(server_pid(tmp_path), signal.SIGKILL)
+    failed = client.ask("tools/call", {"name": "search_memories", "arguments": {"query": "x"}})["error"]
+    assert failed["data"]["error"] == "unavailable"
+    assert "no other can be reached" in failed["message"]
+
+    (tmp_path / "config.toml").unlink()
+    assert client.call("search_memories", query="x")["results"] == []
+    eventually(lambda: [len(one["clients"]) for one in listed(tmp_path)] == [1])
+
+
+@pytest.mark.parametrize("answer", [b"\xff\xfe\n", b"5\n", b"x" * 2_000_000])
+def test_a_socket_that_is_not_of_our_server_is_not_used(tmp_path: Path, connect: Connect, answer: bytes) -> None:
+    with fake_server(tmp_path, answer):
+        assert connect().call("search_memories", query="x")["results"] == []
+
+
+def test_servers_that_end_after_their_welcome_are_given_up(tmp_path: Path, connect: Connect) -> None:
+    with fake_server(tmp_path, b'{"memory-mcp":"welcome"}\n') as accepted:
+        failed = connect(hello=False).ask("initialize", HELLO)["error"]
+        assert failed["data"] == {"error": "unavailable", "may_have_happened": True}
+        assert len(accepted) <= 4
+
+
+@contextmanager
+def fake_server(data_dir: Path, answer: bytes) -> Iterator[list[int]]:
+    """Answers each hello with these bytes, reads once more and closes. Yields the connections that it accepted."""
+    own = ServerSocket(str(data_dir))
+    own.prepare()
+    accepted: list[int] = []
+    with own.listen() as listening:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    wire, _ = listening.accept()
+                    accepted.append(wire.fileno())
+                    with wire, suppress(OSError):
+                        wire.recv(65_536)
+                        wire.sendall(answer)
+                        wire.settimeout(0.5)
+                        wire.recv(65_536)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield accepted
+        listening.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_data_directory_that_was_deleted_gets_a_new_server(tmp_path: Path, connect: Connect) -> None:

@@ -58,7 +58,7 @@ def parse(line: bytes) -> Hello:
         if fields.get(protocol.KEY) != protocol.HELLO:
             raise Invalid("this is no hello of a relay")
         hello = Hello.model_validate(fields)
-    except (ValueError, AttributeError, ValidationError) as exc:
+    except (ValueError, AttributeError, RecursionError, ValidationError) as exc:
         raise Invalid("the hello of the relay cannot be read") from exc
     if hello.protocol != protocol.VERSION:
         raise Invalid(f"the shared server speaks version {protocol.VERSION} of the relay's protocol")
@@ -103,6 +103,8 @@ def line_of(app: App, hello: Hello) -> Line:
 
 
 def _differing(own: settings.Settings, theirs: settings.Settings) -> list[str]:
-    ignored = OF_CONNECTION | OF_HTTP | OF_SERVER
+    ignored = OF_CONNECTION | OF_HTTP | OF_SERVER | {"data_dir"}  # the relay has found this server in it
+    if "openai" not in (own.embedder, theirs.embedder):
+        ignored |= {"openai_base_url", "openai_api_key"}  # other programs use these variables, too
     names = [name for name in settings.Settings.model_fields if name not in ignored]
     return [name for name in names if getattr(own, name) != getattr(theirs, name)]

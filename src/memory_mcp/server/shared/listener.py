@@ -53,9 +53,13 @@ class RelayListener:
         return len(self._connections)
 
     @property
-    def is_in_place(self) -> bool:
-        """Whether new clients find this server: its socket was not removed, with the data directory or alone."""
-        return self._listening is not None and self._own.identity() == self._identity
+    def is_retired(self) -> bool:
+        return self._listening is None
+
+    @property
+    def is_displaced(self) -> bool:
+        """Whether its socket was removed, with the data directory or alone, so that new clients find no server."""
+        return self._listening is not None and self._own.identity() != self._identity
 
     async def run(self) -> None:
         """Accept relays until `retire` is called."""

@@ -91,13 +91,15 @@ class SharedServer:
         server.pools.writing.drain(shutdown.MAX_WRITE_S)
 
     async def _watch(self, listener: RelayListener) -> None:
-        """End this server when no client is left: at once if new ones cannot come, else after the idle time."""
+        """End this server when its socket is gone, and when no client is left: at once if new ones cannot come, else
+        after the idle time."""
         idle_s = self._app.settings.shared_idle
         last_client = time.monotonic()
         while True:
             if listener.clients:
                 last_client = time.monotonic()
-            elif not listener.is_in_place or time.monotonic() >= last_client + idle_s:
+            is_idle = not listener.clients and (listener.is_retired or time.monotonic() >= last_client + idle_s)
+            if is_idle or listener.is_displaced:
                 self._ends.set()
                 return
             if not listener.clients:  # work in the background may have opened some again

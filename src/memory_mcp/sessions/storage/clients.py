@@ -17,7 +17,7 @@ def keep(tx: Write, server_id: str, client: Client) -> None:
         VALUES (:id, :server, :user_id, :key_id, :name, :version, :ip, :transport, :protocol_version,
             :started_at, :last_call_at, :calls)
         ON CONFLICT (id) DO UPDATE SET
-            name = excluded.name, version = excluded.version, ip = excluded.ip,
+            server_id = excluded.server_id, name = excluded.name, version = excluded.version, ip = excluded.ip,
             protocol_version = excluded.protocol_version, last_call_at = excluded.last_call_at, calls = excluded.calls
         """,
         values | {"server": server_id},
