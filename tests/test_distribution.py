@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[1]
 TEXTS = ("src/**/*.py", "ui/src/**/*.ts*", "docs/**/*.md", "deploy/*", "*.md", "Makefile")
 INSTALL = re.compile(r"\b(?:pip3?|pipx|uv(?: tool| pip)?) (?:install|run)[^\n`]*|\buvx[^\n`]*")
 
+OURS = re.compile(r"--from \S*five[-_]memories\S* memory-mcp")  # the command that our package brings
 ANOTHER = re.compile(r"(?<![/\w-])memory-mcp(?:\[|'|\b(?!/))")
 
 
@@ -19,7 +20,7 @@ def commands() -> Iterator[str]:
         for path in ROOT.glob(pattern):
             if path.is_file():
                 for found in INSTALL.finditer(path.read_text(encoding="utf-8", errors="ignore")):
-                    yield f"{path.relative_to(ROOT)}: {found[0]}"
+                    yield f"{path.relative_to(ROOT)}: {OURS.sub('', found[0])}"
 
 
 def test_the_package_has_the_name_that_messages_use() -> None:

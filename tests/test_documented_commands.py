@@ -19,6 +19,8 @@ NOT_RUN = {
     r"memory-mcp (serve|hub) ": "runs until it is ended; tests/server and tests/sync start both",
     r"memory-mcp sync (link|now|enable)": "needs the hub, and a key of it; tests/sync",
     r"memory-mcp connect zed --http": "has a placeholder for a key; tests/cli/test_connect.py",
+    r"memory-mcp rm conversations?:": "needs what hooks have kept; tests/conversations/test_deletion.py",
+    r"claude ": "needs Claude Code; tests/deploy/test_claude_code_plugin.py",
     r"memory-mcp keys revoke ID": "has a placeholder for an id; tests/cli/test_cli.py",
     r"(useradd|git clone|install -d|cp|cd|as-memory|systemctl) ": "needs root; tests/deploy reads the unit file",
     r"docker |    -": "needs a container engine; tests/deploy takes the steps of the image",

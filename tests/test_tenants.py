@@ -767,6 +767,14 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
     "POST /api/stores/{store}/edit": [
         lambda its: (f"/api/stores/{its.store}/edit", {"path": its.path, "content": "mine", "was": "theirs"})
     ],
+    "POST /api/memories/edit": [
+        lambda its: ("/api/memories/edit", {"ref": f"graph:{its.project}/{its.entity}", "text": "- mine", "was": "x"})
+    ],
+    "POST /api/memories/delete": [
+        lambda its: ("/api/memories/delete", {"ref": f"memory://note/{its.note}"}),
+        lambda its: ("/api/memories/delete", {"ref": f"graph:{its.project}/{its.entity}"}),
+    ],
+    "POST /api/memories/restore": [lambda its: ("/api/memories/restore", {"ref": f"graph:{its.project}/{its.entity}"})],
     "GET /api/portals": [lambda its: at("/api/portals")],
     "POST /api/tools/{name}": [  # all of them are asked above, by a key
         lambda its: ("/api/tools/memory_get", {"id": its.note}),

@@ -66,7 +66,7 @@ def test_it_imports_the_standard_library_alone() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()} - {"__mp_main__", "__main__"}
     own = {name for name in done.stdout.split() if name.startswith("memory_mcp.")}
-    assert {name.split(".")[1] for name in own} == {"hooks", "relay", "operating_system"}
+    assert {name.split(".")[1] for name in own} == {"hooks", "relay", "operating_system", "unix_sockets"}
     assert not {"pydantic", "apsw", "platformdirs", "typing_extensions"} & loaded
 
 

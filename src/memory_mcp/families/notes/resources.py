@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import Call, Document, Listed, ResourcePage, Template, bad_cursor, decoded, is_number
 from memory_mcp.families.notes.addresses import RECENT_URI, namespace_uri, note_uri, tag_uri
-from memory_mcp.families.notes.model import ARCHIVED, CreatedCursor, Filter, Note, Recent, tag_key
+from memory_mcp.families.notes.model import ARCHIVED, CreatedCursor, Filter, Note, NoteSummary, Recent, tag_key
 from memory_mcp.families.notes.operations import Notes
 
 FIRST = 100  # notes in a reading of a namespace or a tag
@@ -182,7 +182,7 @@ def _list(uri: str, address: str, found: Recent, limit: int) -> Document:
         meta["memory-mcp/next"] = f"{address}?offset={found.next_offset}&limit={limit}"
     if found.notice:
         meta["memory-mcp/notice"] = found.notice
-    return Document(uri, json.dumps([asdict(note) for note in found.memories], ensure_ascii=False), meta=meta)
+    return Document(uri, json.dumps([_plain(note) for note in found.memories], ensure_ascii=False), meta=meta)
 
 
 def plain(note: Note) -> dict[str, Any]:
@@ -190,3 +190,8 @@ def plain(note: Note) -> dict[str, Any]:
     if note.links:
         plain["links"] = {name: value for name, value in plain["links"].items() if value is not None}
     return plain
+
+
+def _plain(summary: NoteSummary) -> dict[str, Any]:
+    """As the tools answer it: its source is for the web app."""
+    return {name: value for name, value in asdict(summary).items() if name != "source"}
