@@ -154,6 +154,7 @@ class Sessions:
             if connection.relay:
                 with self._db.write() as tx:
                     storage.remove_server(tx, connection.relay)
+                self._servers.delete_lock_if_stale(connection.relay)  # that of a relay that was killed
 
     def resume(self, connection: Connection) -> None:
         """Hold what a relay's connection held at the server before this one."""

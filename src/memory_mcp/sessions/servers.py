@@ -85,7 +85,12 @@ class Servers:
     def delete_stale_locks(self) -> None:
         """Delete the lock files of servers that stopped without removing theirs."""
         for path in self._folder.glob("*.lock"):
-            self.is_running(path.stem)
+            self.delete_lock_if_stale(path.stem)
+
+    def delete_lock_if_stale(self, server_id: str) -> None:
+        if server_id != self.this:
+            with self.claim_stopped(server_id):
+                pass
 
     def _lock_of(self, server_id: str) -> FileLock:
         return FileLock(self._folder / f"{server_id}.lock")
