@@ -9,6 +9,7 @@ import pytest
 from tests import processes
 from tests.processes import environment
 from tests.terminal import Terminal
+from tests.waiting import eventually
 
 MEMORIES = 4000  # enough that a signal arrives before the end
 PLAIN = {"NO_COLOR": "1"}
@@ -75,6 +76,11 @@ def test_an_interrupted_copy_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+def is_waiting(pid: int) -> bool:
+    """Whether a process waits in the kernel, as for input."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S"
+
+
 def test_a_question_ends_at_a_signal(tmp_path: Path) -> None:
     added = processes.run(
         *("add", "Keep this", "--data-dir", tmp_path, "--json"), env=environment(MEMORY_MCP_EMBEDDER="none"), check=True
@@ -82,6 +88,7 @@ def test_a_question_ends_at_a_signal(tmp_path: Path) -> None:
     ref = json.loads(added.stdout)["ref"]
     terminal = Terminal("rm", ref, "--data-dir", tmp_path, "--json")
     terminal.read_until("[y/N]")
+    eventually(lambda: is_waiting(terminal.process.pid))  # Python sees a signal just before it reads only after that
     terminal.process.terminate()
     code, shown = terminal.finish()
     assert code == 130
