@@ -33,7 +33,7 @@ SECRETS = {
     "Twilio": ("SK" + HEX[:32], None),
     "SendGrid": ("SG." + LETTERS[:22] + "." + LETTERS[:43], None),
     "Mailchimp": (HEX[:32] + "-us12", None),
-    "npm": ("//registry.npmjs.org/:_authToken=" + "npm_" + LETTERS[:36], LETTERS[:36]),
+    "npm": ("//packages.example.com/:_authToken=" + "npm_" + LETTERS[:36], LETTERS[:36]),
     "PyPI": ("pypi-" + "AgEIcHlwaS5vcmc" + LETTERS + LETTERS, None),
     "OpenAI": ("sk-proj-" + LETTERS, None),
     "Anthropic": ("sk-ant-api03-" + LETTERS, None),

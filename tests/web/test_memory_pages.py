@@ -37,7 +37,8 @@ def test_a_fact_is_read_corrected_and_deleted_with_undo(page: Page, site: Site) 
     expect(article).to_contain_text("On the third floor")
 
 
-def test_an_entity_is_read_corrected_connected_and_deleted_with_undo(page: Page, site: Site) -> None:
+def create_office(site: Site) -> None:
+    """A project with two people, one of whom reports to the other."""
     site.call("create_project", name="office")
     people = [
         {"name": "Ann Ott", "entity_type": "person", "observations": ["likes *tea*", "works here\nsince 2020"]},
@@ -46,6 +47,10 @@ def test_an_entity_is_read_corrected_connected_and_deleted_with_undo(page: Page,
     site.call("create_entities", project="office", entities=people)
     ties = [{"from": "Bob", "to": "Ann Ott", "relation_type": "reports to"}]
     site.call("create_relations", project="office", relations=ties)
+
+
+def test_an_entity_is_read_corrected_connected_and_deleted_with_undo(page: Page, site: Site) -> None:
+    create_office(site)
     page.goto("/memories?q=likes+tea&family=graph")
     page.get_by_role("list", name="Found").get_by_role("link", name="Ann Ott").click()
     article, observations = page.get_by_role("article"), page.get_by_role("list", name="Observations")
