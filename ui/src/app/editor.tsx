@@ -25,7 +25,7 @@ export class EditConflict<F> extends Error {
 /** What happens after saving, once the draft is deleted: a message, another page. */
 type Finish = () => void
 
-type Kind = 'note' | 'file' | 'fact' | 'entity'
+export type Kind = 'note' | 'file' | 'fact' | 'entity'
 
 interface Props<F extends { content: string }> {
   kind: Kind
@@ -97,17 +97,11 @@ function useSaving<F>(onSaved: () => void): Saving<F> {
 }
 
 export function Editor<F extends { content: string }>(props: Props<F>) {
-  const { kind, label, draftKey, initial, above, below, focusesText = true, mayBeEmpty = false } = props
-  const { save, saveAsNew, textOf, onClose } = props
+  const { draftKey, initial, mayBeEmpty = false, save, onClose } = props
   const draft = useDraft(draftKey, initial, reportDraft)
   const saving = useSaving<F>(() => draft.discard())
   const [isConfirming, setConfirming] = useState(false)
-  const text = useRef<HTMLTextAreaElement>(null)
-  useLayoutEffect(() => {
-    if (focusesText) text.current?.focus() // before the first paint: later it would take the focus from another field
-  }, [])
   const fields = draft.draft
-  const set = (part: Partial<F>) => draft.set({ ...fields, ...part })
   const isComplete = mayBeEmpty || Boolean(fields.content.trim())
   const submit = (seen?: F) => {
     if (isComplete) saving.run(() => save(fields, draft.base, seen))
@@ -116,26 +110,46 @@ export function Editor<F extends { content: string }>(props: Props<F>) {
     draft.discard(initial)
     onClose()
   }
-  const cancel = () => (draft.isChanged ? setConfirming(true) : onClose())
-  const onKey = (event: TargetedKeyboardEvent<HTMLFormElement>) => {
-    if (event.isComposing || isConfirming) return
-    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit()
-    else if (event.key === 'Escape') cancel()
-    else return
-    event.preventDefault()
-  }
   return (
     <>
       {isConfirming && <ConfirmDiscard onConfirm={discard} onClose={() => setConfirming(false)} />}
       {draft.isRestored && draft.isChanged && <RestoredNotice onDiscard={() => draft.discard(initial)} />}
-      {saving.conflict && (
+      <SavingNotices {...props} fields={fields} saving={saving} onOverwrite={submit} onDiscard={discard} />
+      <EditorForm
+        {...props}
+        fields={fields}
+        set={(part) => draft.set({ ...fields, ...part })}
+        saving={saving}
+        isComplete={isComplete}
+        isPaused={isConfirming}
+        onSubmit={submit}
+        onCancel={() => (draft.isChanged ? setConfirming(true) : onClose())}
+      />
+    </>
+  )
+}
+
+interface NoticesProps<F extends { content: string }> extends Props<F> {
+  fields: F
+  saving: Saving<F>
+  onOverwrite: (seen: F) => void
+  onDiscard: () => void
+}
+
+/** The document was changed or deleted meanwhile. */
+function SavingNotices<F extends { content: string }>(props: NoticesProps<F>) {
+  const { kind, fields, saving, saveAsNew, textOf, onOverwrite, onDiscard } = props
+  const { conflict } = saving
+  return (
+    <>
+      {conflict && (
         <Conflict
           kind={kind}
-          fields={saving.conflict.fields}
+          fields={conflict.fields}
           before={textOf(fields)}
-          after={textOf(saving.conflict.current)}
-          onOverwrite={() => submit(saving.conflict?.current)}
-          onDiscard={discard}
+          after={textOf(conflict.current)}
+          onOverwrite={() => onOverwrite(conflict.current)}
+          onDiscard={onDiscard}
           onClose={saving.dismissConflict}
         />
       )}
@@ -145,48 +159,79 @@ export function Editor<F extends { content: string }>(props: Props<F>) {
           <button onClick={() => saving.run(() => saveAsNew(fields))}>Save as a new {kind}</button>
         </p>
       )}
-      <form
-        class="editor-form"
-        aria-label={label}
-        onKeyDown={onKey}
-        onSubmit={(event) => {
-          event.preventDefault()
-          submit()
-        }}
-      >
-        {above?.(fields, set)}
-        <div class="halves">
-          <label>
-            {LABELS[kind]}
-            <textarea
-              ref={text}
-              required={!mayBeEmpty}
-              rows={16}
-              value={fields.content}
-              onInput={(event) => draft.set({ ...fields, content: event.currentTarget.value })}
-            />
-          </label>
-          <Preview text={fields.content} kind={kind} />
-        </div>
-        {below?.(fields, set)}
-        {saving.error && !(saving.isDeleted && saveAsNew) && (
-          <p class="error" role="alert">
-            {saving.error}
-          </p>
-        )}
-        <div class="bar">
-          <button class="primary" disabled={saving.isBusy || !isComplete}>
-            {saving.isBusy ? 'Saving…' : 'Save'}
-          </button>
-          <span class="keys">
-            <kbd>Ctrl</kbd> <kbd>Enter</kbd>
-          </span>
-          <button type="button" onClick={cancel}>
-            Cancel
-          </button>
-        </div>
-      </form>
     </>
+  )
+}
+
+interface FormProps<F extends { content: string }> extends Props<F> {
+  fields: F
+  set: (part: Partial<F>) => void
+  saving: Saving<F>
+  isComplete: boolean
+  isPaused: boolean // a question is open
+  onSubmit: () => void
+  onCancel: () => void
+}
+
+function EditorForm<F extends { content: string }>(props: FormProps<F>) {
+  const { label, fields, set, above, below, saving, saveAsNew, isPaused, onSubmit, onCancel } = props
+  const onKey = (event: TargetedKeyboardEvent<HTMLFormElement>) => {
+    if (event.isComposing || isPaused) return
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit()
+    else if (event.key === 'Escape') onCancel()
+    else return
+    event.preventDefault()
+  }
+  const submit = (event: Event) => {
+    event.preventDefault()
+    onSubmit()
+  }
+  return (
+    <form class="editor-form" aria-label={label} onKeyDown={onKey} onSubmit={submit}>
+      {above?.(fields, set)}
+      <TextField {...props} />
+      {below?.(fields, set)}
+      {saving.error && !(saving.isDeleted && saveAsNew) && (
+        <p class="error" role="alert">
+          {saving.error}
+        </p>
+      )}
+      <div class="bar">
+        <button class="primary" disabled={saving.isBusy || !props.isComplete}>
+          {saving.isBusy ? 'Saving…' : 'Save'}
+        </button>
+        <span class="keys">
+          <kbd>Ctrl</kbd> <kbd>Enter</kbd>
+        </span>
+        <button type="button" onClick={onCancel}>
+          Cancel
+        </button>
+      </div>
+    </form>
+  )
+}
+
+/** The text, and its preview beside it. */
+function TextField<F extends { content: string }>(props: FormProps<F>) {
+  const { kind, fields, set, focusesText = true, mayBeEmpty = false } = props
+  const text = useRef<HTMLTextAreaElement>(null)
+  useLayoutEffect(() => {
+    if (focusesText) text.current?.focus() // before the first paint: later it would take the focus from another field
+  }, [])
+  return (
+    <div class="halves">
+      <label>
+        {LABELS[kind]}
+        <textarea
+          ref={text}
+          required={!mayBeEmpty}
+          rows={16}
+          value={fields.content}
+          onInput={(event) => set({ content: event.currentTarget.value } as Partial<F>)}
+        />
+      </label>
+      <Preview text={fields.content} kind={kind} />
+    </div>
   )
 }
 

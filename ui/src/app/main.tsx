@@ -1,4 +1,4 @@
-import { render, type FunctionComponent } from 'preact'
+import { render, type FunctionComponent, type RefObject } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { hasUnsaved } from '../shared/draft'
 import '../shared/style.css'
@@ -31,6 +31,7 @@ const PAGES: Record<string, [string, FunctionComponent]> = {
   settings: ['Settings', Settings],
 }
 
+const PAGE_LABELS = Object.entries(PAGES).map(([path, [label]]): [string, string] => [path, label])
 const PHONE_PAGES = 4 // in the bar at the bottom, before "More"
 
 const NOT_FOUND: [string, FunctionComponent] = ['Not found', NotFound]
@@ -83,21 +84,13 @@ function isTyping(event: KeyboardEvent): boolean {
   return target instanceof Element && target.closest('input, textarea, select, [contenteditable]') !== null
 }
 
-function App() {
-  const name = route.value.path[0] ?? ''
-  const [title, Page] = Object.hasOwn(PAGES, name) ? PAGES[name]! : NOT_FOUND
-  const help = useRef<HTMLDialogElement>(null)
-  const [isPaletteOpen, setPaletteOpen] = useState(false)
-  useEffect(watchChanges, [])
-  const shownTitle = pageTitle.value || itemTitle() || title
-  useEffect(() => {
-    document.title = `${shownTitle} · Memory`
-  }, [shownTitle])
+/** The shortcuts that work on every page. */
+function useShortcuts(togglePalette: () => void, showHelp: () => void): void {
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       if (isPaletteKey(event)) {
         event.preventDefault()
-        setPaletteOpen((isOpen) => !isOpen)
+        togglePalette()
         return
       }
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event)) return
@@ -106,25 +99,30 @@ function App() {
         if (box) box.focus()
         else navigate('/memories')
       } else if (event.key === 'n') navigate('/memories/new')
-      else if (event.key === '?') help.current?.showModal()
+      else if (event.key === '?') showHelp()
       else return
       event.preventDefault()
     }
     addEventListener('keydown', onKey)
     return () => removeEventListener('keydown', onKey)
   }, [])
+}
+
+function App() {
+  const name = route.value.path[0] ?? ''
+  const [title, Page] = Object.hasOwn(PAGES, name) ? PAGES[name]! : NOT_FOUND
+  const help = useRef<HTMLDialogElement>(null)
+  const [isPaletteOpen, setPaletteOpen] = useState(false)
+  const showHelp = () => help.current?.showModal()
+  useEffect(watchChanges, [])
+  useShortcuts(() => setPaletteOpen((isOpen) => !isOpen), showHelp)
+  const shownTitle = pageTitle.value || itemTitle() || title
+  useEffect(() => {
+    document.title = `${shownTitle} · Memory`
+  }, [shownTitle])
   return (
     <div class="shell">
-      <a
-        class="skip"
-        href="#content"
-        onClick={(event) => {
-          event.preventDefault()
-          document.getElementById('content')?.focus()
-        }}
-      >
-        Skip to the content
-      </a>
+      <SkipLink />
       <header>
         <strong>Memory</strong>
         <Navigation name={name} />
@@ -132,37 +130,50 @@ function App() {
         <button class="link" onClick={() => setPaletteOpen(true)}>
           Go to… <kbd>{MOD_KEY} K</kbd>
         </button>
-        <button class="link keyboard" onClick={() => help.current?.showModal()}>
+        <button class="link keyboard" onClick={showHelp}>
           Shortcuts <kbd>?</kbd>
         </button>
       </header>
       <main id="content" tabIndex={-1} key={shownTheme.value}>
         <Page />
       </main>
-      <dialog ref={help} aria-labelledby="shortcuts">
-        <h2 id="shortcuts">Shortcuts</h2>
-        <dl>
-          {SHORTCUTS.map(([keys, effect]) => (
-            <div key={keys}>
-              <dt>
-                <kbd>{keys}</kbd>
-              </dt>
-              <dd>{effect}</dd>
-            </div>
-          ))}
-        </dl>
-        <form method="dialog">
-          <button>Close</button>
-        </form>
-      </dialog>
-      {isPaletteOpen && (
-        <Palette
-          pages={Object.entries(PAGES).map(([path, [label]]) => [path, label])}
-          onClose={() => setPaletteOpen(false)}
-        />
-      )}
+      <ShortcutList dialog={help} />
+      {isPaletteOpen && <Palette pages={PAGE_LABELS} onClose={() => setPaletteOpen(false)} />}
       <Toasts />
     </div>
+  )
+}
+
+function SkipLink() {
+  const skip = (event: Event) => {
+    event.preventDefault()
+    document.getElementById('content')?.focus()
+  }
+  return (
+    <a class="skip" href="#content" onClick={skip}>
+      Skip to the content
+    </a>
+  )
+}
+
+function ShortcutList({ dialog }: { dialog: RefObject<HTMLDialogElement | null> }) {
+  return (
+    <dialog ref={dialog} aria-labelledby="shortcuts">
+      <h2 id="shortcuts">Shortcuts</h2>
+      <dl>
+        {SHORTCUTS.map(([keys, effect]) => (
+          <div key={keys}>
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{effect}</dd>
+          </div>
+        ))}
+      </dl>
+      <form method="dialog">
+        <button>Close</button>
+      </form>
+    </dialog>
   )
 }
 

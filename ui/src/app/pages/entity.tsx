@@ -1,15 +1,14 @@
 // An entity of a graph, with its observations and relations: to read, edit and delete.
-import { toast } from '../../shared/toast'
-import { ApiError, get, post, tool } from '../api'
-import { EditConflict, Editor } from '../editor'
+import { get, tool } from '../api'
+import { DocumentEditor } from '../document-editor'
 import { Markdown } from '../markdown'
 import { observationsJson, observationsOf, observationsText } from '../observations'
 import { Await, useResource } from '../resource'
-import { navigate, route } from '../router'
+import { route } from '../router'
 import { usePageTitle } from '../title'
 import { href } from '../urls'
 import { EntityRelations, type Relation } from './entity-relations'
-import { memoryHref, MemoryHeading, Origin, Source } from './memory'
+import { closeMemoryEditor, editMemory, MemoryHeading, Origin, Source } from './memory'
 
 interface Entity {
   name: string
@@ -114,45 +113,32 @@ interface Fields {
 
 const fieldsOf = ({ observations }: Entity): Fields => ({ content: observationsText(observations), observations })
 
+const textOf = ({ content, observations }: Fields) => observationsJson(observationsOf(content, observations))
+
 function EditEntity({ reference, project, entity, reload }: EditProps) {
-  usePageTitle(entity.name)
-  const close = () => {
-    navigate(memoryHref(reference), true)
-    reload()
-  }
-  const finish = () => {
-    toast('Saved')
-    close()
-  }
-  async function save({ content }: Fields, base: Fields, { observations: was } = base) {
-    const [before, text] = [observationsJson(was), observationsJson(observationsOf(content, was))]
-    try {
-      await post('/api/memories/edit', { body: { ref: reference, text, was: before } })
-    } catch (error) {
-      if (!(error instanceof ApiError && error.code === 'changed')) throw error
-      throw new EditConflict(fieldsOf((await load(reference)).entity), ['observations'])
-    }
-    return finish
-  }
-  async function saveAsNew({ content, observations }: Fields) {
-    const { name, entity_type } = entity
-    const created = { name, entity_type, observations: observationsOf(content, observations) }
-    await tool('create_entities', { project, entities: [created] })
-    return finish
-  }
+  const { name, entity_type } = entity
+  usePageTitle(name)
+  const create = ({ content, observations }: Fields) =>
+    tool('create_entities', {
+      project,
+      entities: [{ name, entity_type, observations: observationsOf(content, observations) }],
+    })
   return (
     <>
-      <h1>{entity.name}</h1>
-      <Editor
+      <h1>{name}</h1>
+      <DocumentEditor
         kind="entity"
-        label={`Edit ${entity.name}`}
+        title={name}
         draftKey={reference}
         initial={fieldsOf(entity)}
         mayBeEmpty
-        save={save}
-        saveAsNew={saveAsNew}
-        textOf={({ content }) => content}
-        onClose={close}
+        part="observations"
+        load={async () => fieldsOf((await load(reference)).entity)}
+        update={({ content }, { observations }) =>
+          editMemory(reference, textOf({ content, observations }), observationsJson(observations))
+        }
+        create={create}
+        onClose={() => closeMemoryEditor(reference, reload)}
       />
     </>
   )

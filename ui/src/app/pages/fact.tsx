@@ -1,13 +1,12 @@
 // A fact of the vault: to read, edit and delete.
-import { toast } from '../../shared/toast'
-import { ApiError, get, post, tool } from '../api'
-import { EditConflict, Editor } from '../editor'
+import { get, tool } from '../api'
+import { DocumentEditor } from '../document-editor'
 import { Markdown } from '../markdown'
 import { Await, useResource } from '../resource'
-import { navigate, route } from '../router'
+import { route } from '../router'
 import { usePageTitle } from '../title'
 import { href } from '../urls'
-import { memoryHref, MemoryHeading, Origin, Source } from './memory'
+import { closeMemoryEditor, editMemory, MemoryHeading, Origin, Source } from './memory'
 
 interface Fact {
   key: string
@@ -15,10 +14,6 @@ interface Fact {
   tags: string[]
   created_at: string
   updated_at: string
-}
-
-interface Content {
-  content: string
 }
 
 const load = async (ref: string) => (await get('/api/open', { query: { ref } })) as Fact
@@ -65,39 +60,18 @@ function FactView({ reference, fact }: { reference: string; fact: Fact }) {
 
 function EditFact({ reference, fact, reload }: { reference: string; fact: Fact; reload: () => void }) {
   usePageTitle(fact.key)
-  const close = () => {
-    navigate(memoryHref(reference), true)
-    reload()
-  }
-  const finish = () => {
-    toast('Saved')
-    close()
-  }
-  async function save({ content }: Content, base: Content, seen = base) {
-    try {
-      await post('/api/memories/edit', { body: { ref: reference, text: content, was: seen.content } })
-    } catch (error) {
-      if (!(error instanceof ApiError && error.code === 'changed')) throw error
-      throw new EditConflict({ content: (await load(reference)).content }, ['text'])
-    }
-    return finish
-  }
-  async function saveAsNew({ content }: Content) {
-    await tool('commit_memory', { scope: 'vault', key: fact.key, content, tags: fact.tags })
-    return finish
-  }
   return (
     <>
       <h1>{fact.key}</h1>
-      <Editor
+      <DocumentEditor
         kind="fact"
-        label={`Edit ${fact.key}`}
+        title={fact.key}
         draftKey={reference}
         initial={{ content: fact.content }}
-        save={save}
-        saveAsNew={saveAsNew}
-        textOf={({ content }) => content}
-        onClose={close}
+        load={async () => ({ content: (await load(reference)).content })}
+        update={({ content }, seen) => editMemory(reference, content, seen.content)}
+        create={({ content }) => tool('commit_memory', { scope: 'vault', key: fact.key, content, tags: fact.tags })}
+        onClose={() => closeMemoryEditor(reference, reload)}
       />
     </>
   )

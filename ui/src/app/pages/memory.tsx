@@ -10,6 +10,14 @@ import { href } from '../urls'
 export const memoryHref = (ref: string, query: Record<string, string> = {}) =>
   href(['memories', 'open'], { ref, ...query })
 
+export const editMemory = (ref: string, text: string, was: string) =>
+  post('/api/memories/edit', { body: { ref, text, was } })
+
+export function closeMemoryEditor(ref: string, reload: () => void): void {
+  navigate(memoryHref(ref), true)
+  reload()
+}
+
 export async function restoreMemory(ref: string, title: string): Promise<void> {
   const { lost } = await post('/api/memories/restore', { body: { ref } })
   toast(lost ? `“${title}” is restored, without ${lost}` : `“${title}” is restored`)

@@ -1,8 +1,9 @@
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { ToolResult } from '../../shared/api-types'
 import { toast } from '../../shared/toast'
-import { ApiError, post, tool } from '../api'
-import { EditConflict, Editor } from '../editor'
+import { post, tool } from '../api'
+import { DocumentEditor } from '../document-editor'
+import { Editor } from '../editor'
 import { splitTags } from '../note-fields'
 import { navigate, setQuery } from '../router'
 import { href } from '../urls'
@@ -100,44 +101,25 @@ interface EditProps {
   reload: () => void
 }
 
-interface Content {
-  content: string
-}
-
 export function EditFile({ store, path, file, reload }: EditProps) {
+  const load = async () => ({ content: (await tool('get_memory', { store, path, include_expired: true })).content })
   const close = () => {
     setQuery({ edit: '' }, true)
     reload()
   }
-  const finish = () => {
-    toast('Saved')
-    close()
-  }
-  async function save({ content }: Content, base: Content, seen = base) {
-    try {
-      await post('/api/stores/{store}/edit', { path: { store }, body: { path, content, was: seen.content } })
-    } catch (error) {
-      if (!(error instanceof ApiError && error.code === 'changed')) throw error
-      const current = await tool('get_memory', { store, path, include_expired: true })
-      throw new EditConflict({ content: current.content }, ['text'])
-    }
-    return finish
-  }
-  async function saveAsNew({ content }: Content) {
-    await tool('add_memory', { store, path, content, tags: file.metadata.tags })
-    return finish
-  }
   return (
     <>
       <h2>{path}</h2>
-      <Editor
+      <DocumentEditor
         kind="file"
-        label={`Edit ${path}`}
+        title={path}
         draftKey={`file:${store}/${path}`}
         initial={{ content: file.content }}
-        save={save}
-        saveAsNew={saveAsNew}
-        textOf={({ content }) => content}
+        load={load}
+        update={({ content }, seen) =>
+          post('/api/stores/{store}/edit', { path: { store }, body: { path, content, was: seen.content } })
+        }
+        create={({ content }) => tool('add_memory', { store, path, content, tags: file.metadata.tags })}
         onClose={close}
       />
     </>
