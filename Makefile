@@ -6,6 +6,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 PIN := $(COMPILE) pyproject.toml
 RUNNABLE := .venv/.runnable
 STAMP := .venv/.ready
+export PYTHONDONTWRITEBYTECODE := # empty: Python keeps what it compiled; tests start hundreds of interpreters
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # a file's tests share their servers; browsers come last
 
 help: ## List the chores
