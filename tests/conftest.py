@@ -16,8 +16,8 @@ from mcp.shared.memory import create_client_server_memory_streams
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.server.protocol import McpServer
-from memory_mcp.server.request_context import Line
-from memory_mcp.server.stdio import local_line
+from memory_mcp.server.request_context import StreamClient
+from memory_mcp.server.stdio import local_client
 from tests.exhaustive import IS_SOAK
 from tests.shared_servers import SHARED
 
@@ -112,7 +112,7 @@ def era(request: pytest.FixtureRequest) -> str:
 
 @asynccontextmanager
 async def connected(
-    mcp_server: McpServer, line: Line | None = None, *, mode: str = "legacy", **more: Any
+    mcp_server: McpServer, line: StreamClient | None = None, *, mode: str = "legacy", **more: Any
 ) -> AsyncIterator[Client]:
     """A client of the SDK, connected to our server by a pair of streams in memory."""
 
@@ -122,7 +122,7 @@ async def connected(
             create_client_server_memory_streams() as (client_streams, server_streams),
             anyio.create_task_group() as tasks,
         ):
-            tasks.start_soon(mcp_server.serve, line or local_line(mcp_server.app), *server_streams)
+            tasks.start_soon(mcp_server.serve, line or local_client(mcp_server.app), *server_streams)
             yield client_streams
             await client_streams[1].aclose()
 

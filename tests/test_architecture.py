@@ -23,7 +23,6 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "flag_parser",
         "validation",
         "logs",
-        "setting_types",
         "operating_system",
         "unix_sockets",
         "settings",

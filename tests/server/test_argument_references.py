@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from memory_mcp.app import App
 from memory_mcp.caller import Scope
 from memory_mcp.server.protocol import McpServer
-from memory_mcp.server.stdio import local_line
+from memory_mcp.server.stdio import local_client
 from tests.conftest import ERAS, connected
 from tests.families.notes.calls import call, refusal
 
@@ -109,7 +109,7 @@ async def test_a_reference_of_another_family_is_refused(
 
 
 async def test_the_hint_names_only_tools_that_the_caller_has(app: App) -> None:
-    line = local_line(app)
+    line = local_client(app)
     writer = replace(line, caller=replace(line.caller, scopes=frozenset({Scope.WRITE})))
     async with connected(McpServer(app), writer) as client:
         refused = await refusal(client, "memory_update", id="stores:diary/one", title="x")

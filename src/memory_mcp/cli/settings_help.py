@@ -1,4 +1,4 @@
-"""The help of the verbs whose options are the settings, which settings.py parses: serve, hub and config."""
+"""The help of the verbs whose options are the settings, which memory_mcp.settings parses: serve, hub and config."""
 
 import inspect
 from collections.abc import Collection, Iterable, Mapping
@@ -13,7 +13,7 @@ from memory_mcp import settings
 from memory_mcp.settings import Settings
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-"""For these verbs: settings.py gets their arguments, so that each setting is defined once."""
+"""For these verbs: memory_mcp.settings gets their arguments, so that each setting is defined once."""
 FLAGS = ("--help", "-h")
 BY_NAME = inspect.Parameter.KEYWORD_ONLY
 ELSEWHERE = (

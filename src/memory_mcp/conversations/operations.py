@@ -11,7 +11,7 @@ from memory_mcp.conversations.capture import Capture
 from memory_mcp.conversations.deletion import Deletion
 from memory_mcp.conversations.digest import Digests
 from memory_mcp.conversations.model import Conversation, GivenMemory, HookAnswer, HookCall, Project
-from memory_mcp.conversations.suggestions import Limits, Suggestions
+from memory_mcp.conversations.suggestions import SuggestionLimits, Suggestions
 from memory_mcp.conversations.texts import framed
 from memory_mcp.families.graph import Graph
 from memory_mcp.families.notes import Notes
@@ -69,7 +69,7 @@ class Conversations:
         return self._give(caller, call, project, digest.lines, digest.refs, "there is nothing about this project yet")
 
     def _prompt(self, caller: Caller, session: Session, call: HookCall, project: Project) -> HookAnswer:
-        limits = Limits(self._settings.hook_prompt_tokens, self._settings.hook_prompt_memories)
+        limits = SuggestionLimits(self._settings.hook_prompt_tokens, self._settings.hook_prompt_memories)
         with self._files.database(caller.user).read() as tx:
             given = storage.given(tx, call.conversation)
         found = self._suggestions.find(caller, session, project, call.prompt, given, limits)

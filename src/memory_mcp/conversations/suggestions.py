@@ -57,7 +57,7 @@ class _Budget:
 
 
 @dataclass(frozen=True)
-class Limits:
+class SuggestionLimits:
     max_tokens: int
     max_memories: int
 
@@ -74,7 +74,13 @@ class Suggestions:
         self._recall = recall
 
     def find(
-        self, caller: Caller, session: Session, project: Project, prompt: str, given: Collection[str], limits: Limits
+        self,
+        caller: Caller,
+        session: Session,
+        project: Project,
+        prompt: str,
+        given: Collection[str],
+        limits: SuggestionLimits,
     ) -> Suggested:
         """Memories for a prompt, without those that its conversation was given before."""
         if len(prompt.split()) < MIN_PROMPT_WORDS:

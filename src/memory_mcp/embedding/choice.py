@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.embedding.builtin import Builtin
 from memory_mcp.embedding.model import Backend, Embedder, Space
-from memory_mcp.setting_types import EmbedderKind
+from memory_mcp.settings.types import EmbedderKind
 
 if TYPE_CHECKING:
     from memory_mcp.embedding.services import Ollama, OpenAI

@@ -80,7 +80,7 @@ class Tool:
     idempotent: bool
     makes_files: bool  # although it changes nothing of what is stored
     spec_name: str | None  # what its specification calls it, where that is no name for every client
-    steers: bool  # it changes what later calls of its session mean
+    changes_session: bool  # it changes what later calls of its session mean
     spells_out_answers: bool  # in tools/list; docs/tools.md always does
     spells_out_bounds: bool
     app_only: bool  # for a page that a host shows (MCP Apps), not for its model
@@ -251,7 +251,7 @@ class Family(Generic[Ops]):
         destructive: bool = False,
         idempotent: bool = False,
         spec_name: str | None = None,
-        steers: bool = False,
+        changes_session: bool = False,
         makes_files: bool = False,
         app_only: bool = False,
         summary: Callable[[Any], str] | None = None,
@@ -268,7 +268,7 @@ class Family(Generic[Ops]):
                 idempotent=idempotent,
                 makes_files=makes_files,
                 spec_name=spec_name,
-                steers=steers,
+                changes_session=changes_session,
                 spells_out_answers=self.spells_out_answers,
                 spells_out_bounds=self.spells_out_bounds,
                 app_only=app_only,

@@ -6,18 +6,18 @@ from contextlib import asynccontextmanager
 
 
 class CallOrder:
-    """Clients send calls without waiting for answers. A call that steers the session, such as switch_project, waits for
-    all before it, and all after it wait for it."""
+    """Clients send calls without waiting for answers. A call that changes what later calls of its session mean, such as
+    switch_project, is a barrier: it waits for all calls before it, and all after it wait for it."""
 
     def __init__(self) -> None:
-        self._under_way: dict[asyncio.Event, bool] = {}  # set when done; whether it steers
+        self._under_way: dict[asyncio.Event, bool] = {}  # set when the call is done; whether it is a barrier
 
     @asynccontextmanager
-    async def enter(self, *, steers: bool) -> AsyncIterator[None]:
+    async def enter(self, *, is_barrier: bool) -> AsyncIterator[None]:
         """Enter in the order of arrival: the call is queued before anything is awaited."""
-        before = [done for done, is_steering in self._under_way.items() if steers or is_steering]
+        before = [done for done, was_barrier in self._under_way.items() if is_barrier or was_barrier]
         done = asyncio.Event()
-        self._under_way[done] = steers
+        self._under_way[done] = is_barrier
         try:
             for earlier in before:
                 await earlier.wait()

@@ -38,7 +38,9 @@ class CallRunner:
             with anyio.CancelScope() as scope, disconnect.calling(scope.cancel) if disconnect else nullcontext():
                 self._running[cancelled] = scope if reads else None
                 workers = self._pools.pool(reads=reads)
-                return await workers.run(partial(self._in_session, call, work, *rest), user=caller.user, family=family)
+                return await workers.run(
+                    partial(self._run_in_session, call, work, *rest), user=caller.user, family=family
+                )
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -47,7 +49,7 @@ class CallRunner:
         cancelled.set()
         raise Unavailable("The server stops, or the client has closed its connection. Try again.", retry_after=1)
 
-    def _in_session(self, call: Call[Any], work: Callable[..., T], *rest: Any) -> T:
+    def _run_in_session(self, call: Call[Any], work: Callable[..., T], *rest: Any) -> T:
         self._app.sessions.join(call.caller.user, call.session)
         return work(call, *rest)
 

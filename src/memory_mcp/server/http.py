@@ -37,7 +37,7 @@ from memory_mcp.server.middleware.origin import LOOPBACK, OriginMiddleware, is_l
 from memory_mcp.server.middleware.rate_limit import RateLimitMiddleware
 from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.server.protocol import McpServer
-from memory_mcp.server.request_context import CALLER, Line, local_caller
+from memory_mcp.server.request_context import CALLER, StreamClient, local_caller
 from memory_mcp.server.shared.hello import Hello
 from memory_mcp.server.shared.listener import RelayListener, claim_socket
 from memory_mcp.sessions import Connection
@@ -78,7 +78,7 @@ class HttpServer:
         self._relays: RelayListener | None = None  # if no other server serves the stdio clients
         self._ending: set[asyncio.Task[None]] = set()
         self._metrics = Metrics(app, self.mcp.pools)
-        self.mcp.running.on_call.append(self._metrics.count)
+        self.mcp.tool_calls.on_call.append(self._metrics.count)
         self.app = self._create_asgi_app()
 
     def _create_asgi_app(self) -> FastAPI:
@@ -98,7 +98,7 @@ class HttpServer:
         asgi.state.pools = self.mcp.pools
         asgi.state.routers = rest.ROUTERS
         asgi.state.listeners = self.mcp.listeners
-        asgi.state.running = self.mcp.running
+        asgi.state.tool_calls = self.mcp.tool_calls
         asgi.state.downloads = rest.downloads.Downloads()
         for router in rest.ROUTERS:
             asgi.include_router(router)
@@ -185,7 +185,7 @@ class HttpServer:
 
     async def _serve_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = scope[CALLER]
-        line = Line(caller, Connection(caller.user, new_id()), "sse")
+        line = StreamClient(caller, Connection(caller.user, new_id()), "sse")
         async with self._sse.connect_sse(scope, receive, send) as (read, write):
             with (
                 anyio.CancelScope() as until_the_end,

@@ -29,8 +29,8 @@ MAX_REQUESTS_IN_FLIGHT = 256
 DRAIN_TIMEOUT_S = 5.0  # for the answers to requests that were sent just before the end of input
 
 
-class _End:
-    """One end of the wire as the SDK wants it: something that can be closed. The descriptor belongs to the process."""
+class _Stream:
+    """A stream as the SDK expects it. Closing it does nothing: the descriptor belongs to the process."""
 
     async def aclose(self) -> None: ...
 
@@ -42,8 +42,8 @@ class _End:
     ) -> None: ...
 
 
-class Answers(_End):
-    """The way out. Messages are written whole, one after another."""
+class AnswerStream(_Stream):
+    """Writes messages to a client, each whole, one after another."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -108,10 +108,10 @@ class Answers(_End):
         self.give_up()
 
 
-class Requests(_End):
-    """The way in: every line that is a message. The others are answered here."""
+class RequestStream(_Stream):
+    """Reads a client's messages. Lines that are none are answered here, with an error."""
 
-    def __init__(self, fd: int, answers: Answers) -> None:
+    def __init__(self, fd: int, answers: AnswerStream) -> None:
         self._fd = fd
         self._answers = answers
         self._lines: list[bytes] = []  # read and not handed on yet, the next one last

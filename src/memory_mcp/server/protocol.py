@@ -1,4 +1,8 @@
-"""MCP: one server object that serves any transport, in both protocol eras."""
+"""MCP: one server object for every transport and every protocol version.
+
+Versions before 2026-07-28 begin with a handshake (`initialize`), which makes a connection with a state. Later ones have
+none: each request stands alone (`sdk.is_modern`).
+"""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -58,16 +62,16 @@ class McpServer:
         self.app = app
         self.listeners = Listeners(app.settings.max_user_streams)
         self.connected = ConnectedClients(app.clients)
-        self.running = ToolCalls(app.families, app.access.audit, app.changes)
-        self.running.on_call.append(_count(app))
+        self.tool_calls = ToolCalls(app.families, app.access.audit, app.changes)
+        self.tool_calls.on_call.append(_count(app))
         self.end_session: Callable[[str], None] = lambda session_id: None  # of Streamable HTTP with a handshake
         self._tools = ToolList(app.families, in_spec=app.settings.portal_names == "spec")
         self.pools = Pools.from_settings(app.settings)
         self.open_sessions = OpenSessions(
             max_per_user=app.settings.max_user_sessions, max_total=app.settings.max_sessions
         )
-        self._calls = CallRunner(app, self.pools)
-        self.cancel_calls = self._calls.cancel_all
+        self._runner = CallRunner(app, self.pools)
+        self.cancel_calls = self._runner.cancel_all
         self.server = self._build()
         self.server.extensions[EXTENSION_ID] = {"mimeTypes": [APP_MIME_TYPE]}
         self.server.middleware[:] = [self._register_client]
@@ -100,7 +104,7 @@ class McpServer:
 
     async def serve(
         self,
-        line: request_context.Line,
+        client: request_context.StreamClient,
         read: ReadStream[SessionMessage | Exception],
         write: WriteStream[SessionMessage],
         *,
@@ -109,11 +113,11 @@ class McpServer:
         """Serve one client over a pair of streams until it leaves, then end its sessions, unless it goes on at the next
         server."""
         try:
-            await serve_dual_era_loop(self.server, read, write, lifespan_state=line)
+            await serve_dual_era_loop(self.server, read, write, lifespan_state=client)
         finally:
             end = self.app.sessions.hand_over if is_handed_over() else self.app.sessions.close
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(end, line.connection)
+                await anyio.to_thread.run_sync(end, client.connection)
 
     def start_notifications(self) -> None:
         """Send changes to clients from now on, also those other servers make. Call inside the event loop."""
@@ -134,8 +138,8 @@ class McpServer:
         if tool is None or tool.family not in caller.families:
             raise error_encoding.rpc_error(NotFound(f"Unknown tool: {params.name}"))
         try:
-            async with request_context.order(ctx).enter(steers=tool.steers):
-                return await self._calls.run(
+            async with request_context.order(ctx).enter(is_barrier=tool.changes_session):
+                return await self._runner.run(
                     ctx, tool.family, self._answer, tool, params.arguments, reads=tool.reads_only
                 )
         except AppError as exc:
@@ -145,7 +149,7 @@ class McpServer:
 
     def _answer(self, call: Call[Any], tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:
         """A tool call from its raw arguments to its result, all of it in a thread: both may be long."""
-        answer = self._tools.names.in_answer(self.running.run(call, tool, given))
+        answer = self._tools.names.in_answer(self.tool_calls.run(call, tool, given))
         return results.result(tool, answer, call.caller, given)
 
     # Resources
@@ -154,7 +158,7 @@ class McpServer:
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         async def list_part(family: Family[Any], position: str | None, limit: int) -> ResourcePage:
-            return await self._calls.run(ctx, family.name, family.list_resources, position, limit)
+            return await self._runner.run(ctx, family.name, family.list_resources, position, limit)
 
         with error_encoding.rpc_errors("resources/list"):
             return await resource_pages.fill(self._readable(ctx), params.cursor if params else None, list_part)
@@ -184,7 +188,7 @@ class McpServer:
         request_context.caller(ctx).require(Scope.READ)
         try:
             family = self._family_of(ctx, uri)
-            document = await self._calls.run(ctx, family.name, family.read_resource, uri)
+            document = await self._runner.run(ctx, family.name, family.read_resource, uri)
         except AppError as exc:
             self._tools.names.in_error(exc).data.setdefault("uri", uri)
             raise
@@ -229,7 +233,7 @@ class McpServer:
         """The address under which a resource's changes are published. Raises NotFound, as reading would."""
         request_context.caller(ctx).require(Scope.READ)
         family = self._family_of(ctx, uri)
-        address = await self._calls.run(ctx, family.name, family.watched, uri)
+        address = await self._runner.run(ctx, family.name, family.watched, uri)
         if address is None:
             raise _no_such_resource(uri)
         return address
@@ -250,7 +254,7 @@ class McpServer:
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         with error_encoding.rpc_errors("prompts/get"):
             family, prompt = self._prompt(ctx, params.name)
-            text = await self._calls.run(ctx, family, _write_prompt, prompt, params.arguments)
+            text = await self._runner.run(ctx, family, _write_prompt, prompt, params.arguments)
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(description=prompt.description, messages=[message])
 
@@ -273,7 +277,7 @@ class McpServer:
         found: list[str] = []
         for family in self._readable(ctx):
             if _completes(family, params.ref):
-                found += await self._calls.run(
+                found += await self._runner.run(
                     ctx, family.name, family.complete, params.argument.name, params.argument.value
                 )
         return types.CompleteResult(
@@ -295,8 +299,8 @@ class McpServer:
         raise _no_such_resource(uri)
 
     async def _register_client(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Middleware: register a client of the handshake era, count one of the later era as connected, and translate
-        the SDK's errors about parameters."""
+        """Middleware: register a client at its handshake, count one without a handshake as connected, and translate the
+        SDK's errors about parameters."""
         if sdk.is_modern(ctx) and ctx.request is not None:
             with suppress(AppError):
                 self.app.sessions.touch(
@@ -316,7 +320,7 @@ class McpServer:
             request_context.CONNECTION not in sdk.connection(ctx).state and not sdk.is_modern(ctx)
         ):
             return  # a notification, or a request before the handshake
-        if isinstance(ctx.lifespan_context, request_context.Line):
+        if isinstance(ctx.lifespan_context, request_context.StreamClient):
             self.open_sessions.touch(ctx.lifespan_context.connection.id)
         self.connected.count_call(
             request_context.caller(ctx),
@@ -330,7 +334,7 @@ class McpServer:
         wire, caller = sdk.connection(ctx), request_context.caller(ctx)
         if request_context.CONNECTION in wire.state:
             return  # a second handshake of the same client
-        if isinstance(ctx.lifespan_context, request_context.Line):
+        if isinstance(ctx.lifespan_context, request_context.StreamClient):
             connection = ctx.lifespan_context.connection
         else:
             connection = Connection(caller.user, new_id())

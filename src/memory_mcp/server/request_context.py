@@ -1,4 +1,4 @@
-"""The caller, the connection and the session of a request, on every transport and in both protocol eras."""
+"""The caller, the connection and the session of a request, on every transport, with and without a handshake."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -26,8 +26,8 @@ MAX_CLIENT_NAME_CHARS = 200
 
 
 @dataclass(frozen=True)
-class Line:
-    """One pair of byte streams with one client behind it, such as stdin and stdout."""
+class StreamClient:
+    """The client of one pair of byte streams, such as stdin and stdout."""
 
     caller: Caller
     connection: Connection
@@ -41,7 +41,7 @@ def local_caller(app: App) -> Caller:
 
 
 def caller(ctx: Context) -> Caller:
-    if isinstance(ctx.lifespan_context, Line):
+    if isinstance(ctx.lifespan_context, StreamClient):
         return ctx.lifespan_context.caller
     return cast(Caller, cast(Request, ctx.request).scope[CALLER])
 
@@ -52,7 +52,7 @@ def ip_of(scope: Mapping[str, Any]) -> str | None:
 
 
 def transport(ctx: Context) -> Transport:
-    return ctx.lifespan_context.transport if isinstance(ctx.lifespan_context, Line) else "streamable-http"
+    return ctx.lifespan_context.transport if isinstance(ctx.lifespan_context, StreamClient) else "streamable-http"
 
 
 def session(ctx: Context, sessions: Sessions) -> Session:
@@ -73,7 +73,7 @@ def session(ctx: Context, sessions: Sessions) -> Session:
 
 def order(ctx: Context) -> CallOrder:
     """The order of the connection's calls. Without a connection, calls are independent."""
-    if isinstance(ctx.lifespan_context, Line):
+    if isinstance(ctx.lifespan_context, StreamClient):
         return ctx.lifespan_context.order
     if sdk.is_modern(ctx):
         return CallOrder()
@@ -93,7 +93,7 @@ def announced_session(client_info: Any) -> Any:
 
 def connection_of(ctx: Context, sessions: Sessions) -> Connection:
     """Raises KeyError before the handshake."""
-    if isinstance(ctx.lifespan_context, Line):
+    if isinstance(ctx.lifespan_context, StreamClient):
         return ctx.lifespan_context.connection
     state = sdk.connection(ctx).state  # without a handshake, it belongs to this request only
     if sdk.is_modern(ctx) and CONNECTION not in state:

@@ -14,7 +14,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 def connection(ctx: Context) -> Connection:
-    """The client's connection: in the handshake era it lives as long as the client, later for one request."""
+    """The client's connection: with a handshake it lives as long as the client, without for one request."""
     return ctx.session._connection
 
 

@@ -12,32 +12,32 @@ from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import new_id
 from memory_mcp.errors import Unavailable
 from memory_mcp.server import shutdown
-from memory_mcp.server.json_lines import Answers, Requests
+from memory_mcp.server.json_lines import AnswerStream, RequestStream
 from memory_mcp.server.protocol import McpServer
-from memory_mcp.server.request_context import Line, local_caller
+from memory_mcp.server.request_context import StreamClient, local_caller
 from memory_mcp.sessions import Connection
 
 PARENT_POLL_INTERVAL_S = 2.0  # where the system sends no event
 
 
 def run(app: App) -> None:
-    asyncio.run(_serve(app, local_line(app)))
+    asyncio.run(_serve(app, local_client(app)))
 
 
-def local_line(app: App) -> Line:
+def local_client(app: App) -> StreamClient:
     named = app.settings.session_id
     connection = Connection(LOCAL_USER, named or new_id(), own_is_named=named is not None)
-    return Line(local_caller(app), connection, "stdio")
+    return StreamClient(local_caller(app), connection, "stdio")
 
 
-async def _serve(app: App, line: Line) -> None:
+async def _serve(app: App, client: StreamClient) -> None:
     server = McpServer(app)
     server.start_notifications()
     exit_now = _exit_on_signals(app, server)
     wire_in, wire_out = _claim_wire()
-    answers = Answers(wire_out)
-    with server.connected.call_on_close(line.connection, exit_now):
-        await server.serve(line, Requests(wire_in, answers), answers)
+    answers = AnswerStream(wire_out)
+    with server.connected.call_on_close(client.connection, exit_now):
+        await server.serve(client, RequestStream(wire_in, answers), answers)
     shutdown.limit_shutdown()
     server.cancel_calls()
 

@@ -1,4 +1,4 @@
-"""Change notifications to the user's clients that listen, in both protocol eras."""
+"""Change notifications to the user's clients that listen, with and without a handshake."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ MAX_UNREAD_CHANGES = 100  # changes that a page has not read yet
 
 
 class HandshakeListener:
-    """One client of the handshake era. Unsent notifications are kept once per resource, so the queue stays short
+    """One client with a handshake. Unsent notifications are kept once per resource, so the queue stays short
     however slowly the client reads."""
 
     def __init__(self, caller: Caller, connection: Connection) -> None:
@@ -56,8 +56,8 @@ class HandshakeListener:
 
 
 class UserListeners:
-    """The listen streams of one user, or of the user's keys confined to one namespace, in the era that has
-    `subscriptions/listen`."""
+    """The listen streams of one user, or of the user's keys confined to one namespace: the
+    requests `subscriptions/listen` of clients without a handshake."""
 
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()

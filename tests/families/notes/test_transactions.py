@@ -9,7 +9,7 @@ from mcp import Client
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.server.protocol import McpServer
-from memory_mcp.server.request_context import Line
+from memory_mcp.server.request_context import StreamClient
 from memory_mcp.sessions import Connection
 from tests.conftest import Clock, connected
 from tests.families.notes.calls import (
@@ -438,7 +438,9 @@ async def test_control_characters_in_a_text_do_no_harm(client: Client) -> None:
 async def test_each_scope_shows_and_allows_its_own_tools(
     app: App, mcp_server: McpServer, era: str, scope: Scope, tools: set[str]
 ) -> None:
-    line = Line(Caller(LOCAL_USER, frozenset({scope}), frozenset({"notes"})), Connection(LOCAL_USER, "s"), "stdio")
+    line = StreamClient(
+        Caller(LOCAL_USER, frozenset({scope}), frozenset({"notes"})), Connection(LOCAL_USER, "s"), "stdio"
+    )
     every = {name: tool.needs for name, tool in app.families["notes"].tools.items()}
     assert len(every) == 12
 

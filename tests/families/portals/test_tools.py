@@ -19,7 +19,7 @@ from memory_mcp.app import App, open_app
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.errors import Invalid
 from memory_mcp.server.protocol import McpServer
-from memory_mcp.server.stdio import local_line
+from memory_mcp.server.stdio import local_client
 from memory_mcp.settings import load
 from tests.conftest import connected
 from tests.families.notes.calls import call, refusal
@@ -230,7 +230,7 @@ async def test_each_tool_needs_its_scope(app: App, era: str) -> None:
     }
     for tool, (scope, more) in needs.items():
         others = frozenset(one for one in Scope if one.value != scope)
-        line = local_line(app)
+        line = local_client(app)
         line = type(line)(Caller(LOCAL_USER, others, frozenset({"portals"})), line.connection, line.transport)
         async with connected(McpServer(app), line, mode=era) as client:
             refused = await refusal(client, tool, portalUri=PORTAL, **more)

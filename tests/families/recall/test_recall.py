@@ -13,7 +13,7 @@ from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.caller import Scope
 from memory_mcp.server.protocol import McpServer
-from memory_mcp.server.stdio import local_line
+from memory_mcp.server.stdio import local_client
 from memory_mcp.sessions import Connection
 from tests.conftest import Clock, connected
 from tests.families.notes.calls import call, refusal
@@ -194,7 +194,7 @@ async def test_a_family_that_is_switched_off_is_not_searched(narrow: Client) -> 
 
 async def test_a_caller_searches_the_families_it_may_read(client: Client, mcp_server: McpServer) -> None:
     kept = await write_everywhere(client, TEAPOT)
-    line = local_line(mcp_server.app)
+    line = local_client(mcp_server.app)
     some = replace(line, caller=replace(line.caller, families=frozenset({"stores", "notes", "recall"})))
     async with connected(mcp_server, some) as other:
         assert set(await refs(other, "teapot")) == {kept["stores"], kept["notes"]}
@@ -207,7 +207,7 @@ async def test_a_caller_searches_the_families_it_may_read(client: Client, mcp_se
 
 
 async def test_recall_needs_the_right_to_read(mcp_server: McpServer) -> None:
-    line = local_line(mcp_server.app)
+    line = local_client(mcp_server.app)
     writer = replace(line, caller=replace(line.caller, scopes=frozenset({Scope.WRITE})))
     async with connected(mcp_server, writer) as other:
         refused = await refusal(other, "recall_memories", query="teapot")
@@ -216,7 +216,7 @@ async def test_recall_needs_the_right_to_read(mcp_server: McpServer) -> None:
 
 async def test_tenants_never_find_each_others_data(client: Client, mcp_server: McpServer) -> None:
     kept = await write_everywhere(client, TEAPOT)
-    line = local_line(mcp_server.app)
+    line = local_client(mcp_server.app)
     ann = replace(line, caller=replace(line.caller, user="ann"), connection=Connection("ann", "hers"))
     async with connected(mcp_server, ann) as other:
         assert await refs(other, "teapot") == []

@@ -53,7 +53,7 @@ class CreateProject(Arguments):
     description: str = Field("", max_length=4096, json_schema_extra=_spelled_out(""))
 
 
-@graph.tool(CreateProject, answers=Project, title="Create a project", needs=Scope.WRITE, steers=True)
+@graph.tool(CreateProject, answers=Project, title="Create a project", needs=Scope.WRITE, changes_session=True)
 def create_project(call: Call[Graph], arguments: CreateProject) -> Project:
     """Graph: create a project with a graph of its own, and make it this session's active one."""
     return call.operations.create_project(call.caller, call.session, arguments.name, arguments.description)
@@ -63,7 +63,9 @@ class SwitchProject(Arguments):
     name: Name = Field(description="Name of the project to switch to")
 
 
-@graph.tool(SwitchProject, answers=ProjectNews, title="Switch project", needs=Scope.READ, idempotent=True, steers=True)
+@graph.tool(
+    SwitchProject, answers=ProjectNews, title="Switch project", needs=Scope.READ, idempotent=True, changes_session=True
+)
 def switch_project(call: Call[Graph], arguments: SwitchProject) -> ProjectNews:
     """Graph: make a project this session's active one."""
     return call.operations.switch_project(call.caller, call.session, arguments.name)
@@ -88,7 +90,7 @@ class ArchiveProject(Arguments):
     answers=ProjectNews,
     title="Archive a project",
     needs=Scope.DELETE,
-    steers=True,
+    changes_session=True,
     without_read=("message",),
 )
 def archive_project(call: Call[Graph], arguments: ArchiveProject) -> ProjectNews:
@@ -106,7 +108,7 @@ class DeleteProject(Arguments):
     title="Delete a project",
     needs=Scope.DELETE,
     destructive=True,
-    steers=True,
+    changes_session=True,
     without_read=("message",),
 )
 def delete_project(call: Call[Graph], arguments: DeleteProject) -> ProjectNews:

@@ -119,7 +119,7 @@ class SetSessionId(Arguments):
     title="Name this session",
     needs=Scope.WRITE,
     idempotent=True,
-    steers=True,
+    changes_session=True,
     capability="CommitMemory",
 )
 def set_session_id(call: Call[Vault], arguments: SetSessionId) -> Joined:

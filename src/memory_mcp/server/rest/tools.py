@@ -53,14 +53,14 @@ def home(app: TheApp, person: ThePerson) -> dict[str, dict[str, int | str]]:
 
 def run_tool(request: Request, person: Caller, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
     """The one entry of tool calls, over REST."""
-    app, running = app_of(request), request.app.state.running
+    app, tool_calls = app_of(request), request.app.state.tool_calls
     call = Call(
         app.opened[tool.family].operations,
         person,
         session_of(app, person),
         cancelled=request.scope[DISCONNECT].event,
     )
-    answer = cast(ToolCalls, running).run(call, tool, given)
+    answer = cast(ToolCalls, tool_calls).run(call, tool, given)
     return results.shown(tool, answer, person, given)
 
 

@@ -14,7 +14,7 @@ from memory_mcp.clock import new_id
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families import registry
 from memory_mcp.relay import protocol
-from memory_mcp.server.request_context import Line
+from memory_mcp.server.request_context import StreamClient
 from memory_mcp.sessions import Connection
 
 OF_CONNECTION = {"families", "scopes", "session_id", "shared"}
@@ -89,7 +89,7 @@ def check_settings(app: App, hello: Hello, prefix: str = "") -> settings.Setting
     return chosen
 
 
-def line_of(app: App, hello: Hello) -> Line:
+def client_of(app: App, hello: Hello) -> StreamClient:
     """The connection that a relay requests. Raises Invalid if this server's settings are not those of the client."""
     chosen = check_settings(app, hello)
     families = frozenset(registry.chosen(app.families, chosen.families))
@@ -99,7 +99,7 @@ def line_of(app: App, hello: Hello) -> Line:
         LOCAL_USER, named or hello.connection or new_id(), own_is_named=named is not None, relay=hello.connection
     )
     connection.id = hello.connection or connection.id
-    return Line(Caller(LOCAL_USER, scopes, families), connection, "stdio")
+    return StreamClient(Caller(LOCAL_USER, scopes, families), connection, "stdio")
 
 
 def _differing(own: settings.Settings, theirs: settings.Settings) -> list[str]:

@@ -18,9 +18,9 @@ from memory_mcp.relay import protocol
 from memory_mcp.relay.options import NotShared
 from memory_mcp.relay.server_socket import ServerSocket
 from memory_mcp.relay.streams import MAX_READ_BYTES
-from memory_mcp.server.json_lines import Answers, Requests
+from memory_mcp.server.json_lines import AnswerStream, RequestStream
 from memory_mcp.server.protocol import McpServer
-from memory_mcp.server.request_context import Line
+from memory_mcp.server.request_context import StreamClient
 from memory_mcp.server.shared import hello as hellos
 from memory_mcp.server.shared.hello import Hello
 from memory_mcp.server.shared.hooks import HookAnswers
@@ -118,11 +118,11 @@ class RelayListener:
                 await self._answer_verb(wire, hello)
                 return
             try:
-                line = hellos.line_of(self._server.app, hello)
+                client = hellos.client_of(self._server.app, hello)
             except Invalid as exc:
                 await _send(wire, {protocol.KEY: protocol.REFUSED, "reason": exc.message})
                 return
-            await self._serve_client(_RelayedClient(wire, line, hello))
+            await self._serve_client(_RelayedClient(wire, client, hello))
 
     async def _greet(self, wire: socket.socket) -> Hello | None:
         """The hello of a relay that this server serves. None if it was refused."""
@@ -161,10 +161,10 @@ class RelayListener:
 
     async def _serve_client(self, relayed: "_RelayedClient") -> None:
         self._connections[cast("asyncio.Task[None]", asyncio.current_task())] = relayed
-        server, line = self._server, relayed.line
-        server.app.sessions.resume(line.connection)
+        server, client = self._server, relayed.client
+        server.app.sessions.resume(client.connection)
         await _send(relayed.wire, {protocol.KEY: protocol.WELCOME, "version": __version__, "pid": os.getpid()})
-        with server.connected.call_on_close(line.connection, relayed.disconnect):
+        with server.connected.call_on_close(client.connection, relayed.disconnect):
             await relayed.serve(server)
         if relayed.is_disconnected:
             await _send(relayed.wire, {protocol.KEY: protocol.GOODBYE})
@@ -196,23 +196,23 @@ def claim_socket(server: McpServer) -> RelayListener | None:
 class _RelayedClient:
     """A client behind a relay."""
 
-    def __init__(self, wire: socket.socket, line: Line, hello: Hello) -> None:
+    def __init__(self, wire: socket.socket, client: StreamClient, hello: Hello) -> None:
         self.wire = wire
-        self.line = line
+        self.client = client
         self.hello = hello
-        self.requests: Requests | None = None
+        self.requests: RequestStream | None = None
         self.is_handed_over = False
         self.is_disconnected = False
         self._scope = anyio.CancelScope()
 
     async def serve(self, server: McpServer) -> None:
-        answers = Answers(self.wire.fileno())
-        self.requests = Requests(self.wire.fileno(), answers)
+        answers = AnswerStream(self.wire.fileno())
+        self.requests = RequestStream(self.wire.fileno(), answers)
         self.requests.hands_over = self.is_handed_over
         setup = setup_lines(self.hello, answers)
         self.requests.prepend([*setup, *await lines_to_repeat(server, self.hello, answers)])
         with self._scope:
-            await server.serve(self.line, self.requests, answers, is_handed_over=lambda: self.is_handed_over)
+            await server.serve(self.client, self.requests, answers, is_handed_over=lambda: self.is_handed_over)
 
     def disconnect(self) -> None:
         """A person has disconnected this client."""

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from memory_mcp.errors import Unavailable
 from memory_mcp.server import error_encoding
-from memory_mcp.server.json_lines import Answers
+from memory_mcp.server.json_lines import AnswerStream
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.shared.hello import Hello, LostRequest
 
@@ -22,7 +22,7 @@ MAX_ATTEMPTS = 3  # of a request at servers that end before they answer it
 SETUP_ID = "memory-mcp/setup/"  # of requests that the client does not see
 
 
-def setup_lines(hello: Hello, answers: Answers) -> list[bytes]:
+def setup_lines(hello: Hello, answers: AnswerStream) -> list[bytes]:
     """The messages that set up the connection at the last server. Their answers are muted."""
     lines = []
     for number, message in enumerate(hello.setup):
@@ -33,7 +33,7 @@ def setup_lines(hello: Hello, answers: Answers) -> list[bytes]:
     return lines
 
 
-async def lines_to_repeat(server: McpServer, hello: Hello, answers: Answers) -> list[bytes]:
+async def lines_to_repeat(server: McpServer, hello: Hello, answers: AnswerStream) -> list[bytes]:
     """The unanswered requests to run again. The others are answered here."""
     repeated = []
     for lost in hello.lost:
