@@ -16,8 +16,9 @@ from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import precise_stamp
 from memory_mcp.embedding import Space, model_files
 from memory_mcp.embedding.worker import BACKGROUND
-from memory_mcp.engines.sqlite import Database, Write
+from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
+from memory_mcp.engines.transactions import Write
 from memory_mcp.families.notes import schema
 from memory_mcp.families.notes.model import NewNote, Note
 from memory_mcp.families.notes.storage import index, notes

@@ -31,7 +31,15 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "tokens",
         "hooks",
     },
-    {"engines.__init__", "engines.files", "engines.isolation", "engines.sqlite", "engines.chdb"},
+    {
+        "engines.__init__",
+        "engines.texts",
+        "engines.transactions",
+        "engines.files",
+        "engines.isolation",
+        "engines.sqlite",
+        "engines.chdb",
+    },
     {"search", "embedding", "access", "sessions", "sync", "clients", "search_index"},
     {
         "families.__init__",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memory_mcp.search import fts_query, word_search
 
 
-class SmallIndex:
+class SmallIndex(word_search.SingleTermIndex):
     """Texts numbered from 1, and a record of the searched expressions."""
 
     def __init__(self, texts: Sequence[str]) -> None:

@@ -12,7 +12,8 @@ import pytest
 from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER as USER
 from memory_mcp.embedding import Embedders, Options
-from memory_mcp.engines.sqlite import Database, Read
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import Read
 from memory_mcp.search_index import SCHEMA, IndexHit, IndexQuery, IndexRecreated, IndexText, SearchIndex
 from tests.embedding.fake_service import FakeService, running_service
 from tests.embedding.running import shorten_timeouts

@@ -2,7 +2,8 @@
 
 from memory_mcp.access.model import AuditEvent, AuditRecord
 from memory_mcp.access.storage import audit as storage
-from memory_mcp.engines.sqlite import Database, Write
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import Write
 
 MAX_ENTRIES_PER_USER = 10_000  # beyond it the oldest are deleted
 

@@ -13,7 +13,8 @@ from memory_mcp.access.storage import sign_ins as storage
 from memory_mcp.access.storage import users
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import Clock, stamp, utc_now
-from memory_mcp.engines.sqlite import Database, Write
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import Write
 from memory_mcp.errors import Invalid, RateLimited
 
 LINK_LIFETIME = timedelta(hours=24)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from memory_mcp.conversations.model import Conversation, GivenMemory, HookCall
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 
 _CONVERSATION = """
     id, client, project, transcript, read_bytes, last_note, messages, title, started_at, last_at, is_unfinished,

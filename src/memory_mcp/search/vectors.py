@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from memory_mcp.engines.transactions import Packed
+
 Floats = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 
@@ -14,8 +16,8 @@ def unpack(blob: bytes) -> Floats:
     return np.frombuffer(blob, dtype="<f4").astype(np.float32)
 
 
-def pack(vector: Floats) -> bytes:
-    return vector.astype("<f4").tobytes()
+def pack(vector: Floats) -> Packed:
+    return Packed(vector.astype("<f4").tobytes())
 
 
 def unit(vector: Floats) -> Floats:

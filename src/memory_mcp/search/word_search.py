@@ -1,9 +1,11 @@
 """Search by words: the candidates for a query, and how much of the query each of them covers."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from memory_mcp.engines.texts import BestMatches
 from memory_mcp.search import fts_query, ranking
 
 MAX_TERMS = 64  # of a query; the rest is ignored: a pasted document is not a query
@@ -18,20 +20,40 @@ class WordIndex(Protocol):
     def documents(self) -> int:
         """How many memories there are to find."""
 
-    def count(self, term: str, limit: int) -> int:
-        """How many memories contain a term, at most `limit`."""
+    def counts(self, terms: Sequence[str], limit: int) -> Mapping[str, int]:
+        """How many memories contain each term, at most `limit`."""
 
-    def holding(self, term: str, among: Collection[int]) -> Mapping[int, float]:
-        """Which of these memories contain a term, and to what degree: 1.0 in its own text."""
-
-    def matching(self, expression: str, limit: int) -> Mapping[int, float]:
-        """The bm25 of the best matches of plain terms, higher for better."""
+    def best(self, rare: Sequence[str], terms: Sequence[str], limit: int) -> BestMatches:
+        """The best matches of any of the `rare` terms, and which of them contain which of all `terms`."""
 
     def matching_syntax(self, expression: str, limit: int) -> Mapping[int, float]:
-        """The same for a user's FTS5 expression."""
+        """The bm25 of the best matches of a user's FTS5 expression, higher for better."""
 
     def containing(self, text: str, limit: int) -> Mapping[int, float]:
         """Memories that contain a text without words, such as an emoji."""
+
+
+class SingleTermIndex(ABC):
+    """An index that is searched for one term at a time."""
+
+    @abstractmethod
+    def count(self, term: str, limit: int) -> int:
+        """How many memories contain a term, at most `limit`."""
+
+    @abstractmethod
+    def holding(self, term: str, among: Collection[int]) -> Mapping[int, float]:
+        """Which of these memories contain a term, and to what degree: 1.0 in its own text."""
+
+    @abstractmethod
+    def matching(self, expression: str, limit: int) -> Mapping[int, float]:
+        """The bm25 of the best matches of plain terms, higher for better."""
+
+    def counts(self, terms: Sequence[str], limit: int) -> dict[str, int]:
+        return {term: self.count(term, limit) for term in terms}
+
+    def best(self, rare: Sequence[str], terms: Sequence[str], limit: int) -> BestMatches:
+        found = self.matching(fts_query.either(rare), limit)
+        return BestMatches(found, {term: self.holding(term, found) for term in terms})
 
 
 @dataclass(frozen=True)
@@ -70,17 +92,17 @@ def by_words(index: WordIndex, query: str, limit: int, *, falls_back: bool = Fal
 def _by_terms(index: WordIndex, terms: Sequence[str], limit: int) -> Matches:
     documents = index.documents()
     counts = _counts(index, terms, documents)
-    found = index.matching(fts_query.either(_rarest(counts, at_least=limit)), limit)
-    holders = [(count, index.holding(term, found) if count else {}) for term, count in counts.items()]
-    return Matches(found, ranking.coverage(found, documents, holders))
+    best = index.best(_rarest(counts, at_least=limit), [term for term, count in counts.items() if count], limit)
+    holders = [(count, best.holders.get(term, {})) for term, count in counts.items()]
+    return Matches(best.bm25, ranking.coverage(best.bm25, documents, holders))
 
 
-def _counts(index: WordIndex, terms: Sequence[str], documents: int) -> dict[str, int]:
+def _counts(index: WordIndex, terms: Sequence[str], documents: int) -> Mapping[str, int]:
     """How many memories contain each term. Terms that are too common are left out if others remain."""
     cap = ranking.common_from(documents)
-    counts = {term: index.count(term, cap) for term in terms}
+    counts = index.counts(terms, cap)
     rare = {term: count for term, count in counts.items() if count < cap}
-    return rare or {term: index.count(term, documents) for term in terms}
+    return rare or index.counts(terms, documents)
 
 
 def _rarest(counts: Mapping[str, int], *, at_least: int) -> list[str]:

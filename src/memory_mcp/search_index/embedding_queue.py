@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memory_mcp.clock import precise_stamp
 from memory_mcp.embedding import Done, Job, Space
 from memory_mcp.embedding.chunks import parts, with_context
-from memory_mcp.engines.sqlite import Database, Write
+from memory_mcp.engines.transactions import UserDatabase, Write
 from memory_mcp.search_index.model import EmbedText, ReadTexts
 from memory_mcp.search_index.storage import queue, vectors
 from memory_mcp.search_index.storage.queue import EmbedQueue
@@ -27,7 +27,7 @@ MAX_BACKOFF_S = 60  # between two attempts at a text that fails
 class EmbeddingQueue:
     """Implements embedding's TextQueue. Several processes may use it at once, each for different texts."""
 
-    def __init__(self, db: Database, tables: Tables, read_texts: ReadTexts, notify: Callable[[], None]) -> None:
+    def __init__(self, db: UserDatabase, tables: Tables, read_texts: ReadTexts, notify: Callable[[], None]) -> None:
         """`notify` is called when the number of waiting texts changes."""
         self._db = db
         self._queue = EmbedQueue(tables)
@@ -53,7 +53,7 @@ class EmbeddingQueue:
         with self._db.write() as tx:
             if vectors.space(tx) != space:
                 self._vectors.forget_all(tx)
-            vectors.set_space(tx, space, pack(background))
+            vectors.set_space(tx, space, bytes(pack(background)))
         self._notify()
 
     def claim(self, worker: str) -> Sequence[Job]:

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from memory_mcp.access import Tenants
 from memory_mcp.embedding import Embedders, EmbeddingWorker, QueryVectors
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import UserDatabase, UserDatabases
 from memory_mcp.search_index.embedding_queue import EmbeddingQueue
 from memory_mcp.search_index.model import ReadTexts
 from memory_mcp.search_index.tables import Tables
@@ -18,7 +17,7 @@ from memory_mcp.search_index.vector_search import VectorSearch
 class IndexFile:
     """One user's file, opened by this process."""
 
-    db: Database
+    db: UserDatabase
     vectors: VectorSearch
     queue: EmbeddingQueue
 
@@ -26,7 +25,7 @@ class IndexFile:
 class IndexFiles:
     def __init__(
         self,
-        tenants: Tenants,
+        tenants: UserDatabases,
         embedders: Embedders,
         tables: Tables,
         read_texts: ReadTexts,

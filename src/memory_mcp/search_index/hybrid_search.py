@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from memory_mcp.embedding.chunks import parts as chunks
-from memory_mcp.engines.sqlite import Read
+from memory_mcp.engines.texts import Allowed
+from memory_mcp.engines.transactions import Read
 from memory_mcp.search import ranking, snippets, word_search
 from memory_mcp.search.word_search import Matches
 from memory_mcp.search_index.embedding_queue import embedded_text
-from memory_mcp.search_index.storage.words import Allowed, WordIndex
+from memory_mcp.search_index.storage.words import WordIndex
 from memory_mcp.search_index.tables import Tables
 from memory_mcp.search_index.vector_search import Nearness, QueryVector, VectorSearch
 

@@ -5,16 +5,15 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from memory_mcp.access import Tenants
 from memory_mcp.embedding import Embedders
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import UserDatabase, UserDatabases
 from memory_mcp.errors import Unavailable, Unusable
 from memory_mcp.search import ranking, snippets
 from memory_mcp.search_index import hybrid_search
 from memory_mcp.search_index.files import IndexFile, IndexFiles
 from memory_mcp.search_index.hybrid_search import HybridSearch
 from memory_mcp.search_index.model import IndexHit, IndexQuery, IndexText
-from memory_mcp.search_index.storage import texts, vectors, words
+from memory_mcp.search_index.storage import texts, vectors
 from memory_mcp.search_index.vector_search import QueryVector
 
 REBUILDING = "Its index was damaged and is being rebuilt; try again in a moment."
@@ -28,7 +27,7 @@ class SearchIndex:
     """Every user's texts, each in a group. If a user's file is damaged, every method replaces it by an empty one and
     raises IndexRecreated."""
 
-    def __init__(self, tenants: Tenants, embedders: Embedders) -> None:
+    def __init__(self, tenants: UserDatabases, embedders: Embedders) -> None:
         self._files = IndexFiles(tenants, embedders, texts.TABLES, texts.texts_to_embed)
         self.worker = self._files.worker
         self._recreating = threading.Lock()
@@ -80,7 +79,7 @@ class SearchIndex:
             for ref, label, _, content, facts in rows
         ]
 
-    def _query_vector(self, db: Database, text: str) -> QueryVector | None:
+    def _query_vector(self, db: UserDatabase, text: str) -> QueryVector | None:
         """None: the search is by words alone."""
         queries = self._files.queries
         if queries.are_off:
@@ -112,8 +111,8 @@ class SearchIndex:
         Takes longer the larger the index is."""
         with self._file(user) as file:
             with file.db.write() as tx:
-                words.optimize(tx, self._files.tables)
-            file.db.truncate_wal()
+                tx.texts(self._files.tables.words).optimize()
+            file.db.erase_deleted()
 
     def has_undated(self, user: str, group_prefix: str) -> bool:
         """Whether a text in these groups has no time."""

@@ -1,7 +1,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from memory_mcp.engines.sqlite import Read
+from memory_mcp.engines.transactions import Read
 from memory_mcp.search.text_facts import UNKNOWN_FACTS, TextFacts
 from memory_mcp.time_spans import ANY_TIME, Span
 

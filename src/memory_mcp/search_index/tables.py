@@ -1,20 +1,25 @@
-"""The names of a search index's tables in a file. `embedding_space`, `vector_changes` and `embed_queue` have the same
-names in every file."""
+"""The names of a search index's tables in a database. `embedding_space`, `vector_changes` and `embed_queue` have the
+same names in every SQLite file."""
 
 from dataclasses import dataclass
+
+from memory_mcp.engines.texts import Column, WordTable
+
+CONTEXT_DEGREE = 0.6  # of a word of the text before, relative to one of the text itself
+OWN_COLUMNS = (Column("title", "A"), Column("content", "A"), Column("tags", "A"), Column("parts", "B", weight=0.5))
+CONTEXT_COLUMN = Column("context", "D", weight=0.5, degree=CONTEXT_DEGREE)
 
 
 @dataclass(frozen=True)
 class Tables:
     texts: str  # the searched texts: rows with `seq`, `title` and `content`
-    words: str  # contentless FTS5: title, content, tags, parts and, if `has_context`, context
+    words: WordTable
     vectors: str  # a row for each part of a text
     owner: str  # the column of `vectors` and of `vector_changes` that names a text
     queue_owner: str  # the column of `embed_queue` that names a text
     live: str = "TRUE"  # the condition for texts that can be found
-    has_context: bool = False  # the words of the text before are indexed with each text
 
     @property
-    def weights(self) -> str:
-        """The weights of the columns of `words`, as in its bm25."""
-        return "1.0, 1.0, 1.0, 0.5, 0.5" if self.has_context else "1.0, 1.0, 1.0, 0.5"
+    def has_context(self) -> bool:
+        """Whether the words of the text before are indexed with each text."""
+        return CONTEXT_COLUMN in self.words.columns

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from memory_mcp.embedding import Floor, QueryVectors, Space, floor_of
-from memory_mcp.engines.sqlite import Read
+from memory_mcp.engines.transactions import Read
 from memory_mcp.search import ranking
 from memory_mcp.search.vector_cache import VectorCache
 from memory_mcp.search_index.storage import vectors
@@ -116,15 +116,9 @@ class VectorSearch:
 
     def _context(self, tx: Read, seqs: Sequence[int], query: "Floats") -> dict[int, float]:
         """The cosine of each of these texts together with the one before it."""
-        from memory_mcp.search.vectors import unpack
+        from memory_mcp.search.vectors import pack
 
-        if not self._table.tables.has_context:
-            return {}
-        blobs = self._table.contexts(tx, seqs, query.nbytes)
-        if not blobs:
-            return {}
-        cosines = unpack(b"".join(blobs.values())).reshape(len(blobs), -1) @ query
-        return dict(zip(blobs, cosines.tolist(), strict=True))
+        return self._table.context_cosines(tx, seqs, pack(query)) if self._table.tables.has_context else {}
 
 
 def _background(tx: Read, space: Space) -> "Floats":

@@ -10,7 +10,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from memory_mcp.caller import Caller
 from memory_mcp.clock import stamp
-from memory_mcp.engines.sqlite import Database, Write
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import Write
 from memory_mcp.errors import Unavailable, Unusable
 from memory_mcp.sessions.model import Connection, Session
 from memory_mcp.sessions.servers import Servers

@@ -9,8 +9,9 @@ from typing import Any
 from memory_mcp.access import Limits
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import new_id
-from memory_mcp.engines.sqlite import Database, Read, Write, migrations
+from memory_mcp.engines.sqlite import Database, migrations
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, RateLimited, Unavailable
 from memory_mcp.sync.protocol import (
     CLOCK_AHEAD,

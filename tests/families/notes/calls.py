@@ -15,7 +15,7 @@ from mcp_types import Implementation, ResourceListChangedNotification, ResourceU
 
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import UserDatabase
 from memory_mcp.families.notes.model import Author, NewNote, Note
 from memory_mcp.server.protocol import McpServer
 from tests.conftest import Clock, connected
@@ -131,7 +131,7 @@ def write(app: App, content: str, *, author: Author | None = None, **more: Any) 
     return app.notes.writer.create(CALLER, author or Author(), NewNote(content, **more))
 
 
-def file(app: App) -> Database:
+def file(app: App) -> UserDatabase:
     """The file itself, for what no tool shows."""
     return app.notes._files.of(LOCAL_USER).db
 

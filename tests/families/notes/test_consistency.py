@@ -7,7 +7,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from memory_mcp.app import App
-from memory_mcp.engines.sqlite import Read
+from memory_mcp.engines.transactions import Read
 from memory_mcp.errors import AppError
 from memory_mcp.families.notes.model import ARCHIVED, Author, NewNote, Revision
 from tests.families.notes.calls import CALLER, file

@@ -15,6 +15,7 @@ from mcp import Client
 from memory_mcp import settings
 from memory_mcp.app import App, open_access
 from memory_mcp.caller import LOCAL_USER, Scope
+from memory_mcp.engines.sqlite import SqliteWrite
 from memory_mcp.errors import Invalid
 from memory_mcp.families.notes.family import notes
 from memory_mcp.server import arguments
@@ -55,6 +56,7 @@ async def test_a_hard_delete_leaves_no_row_behind(client: Client, app: App) -> N
         assert tx.all("SELECT rowid FROM notes_words WHERE notes_words MATCH 'wombat OR changed'") == []
         assert tx.all("SELECT superseded_by, previous FROM notes") == [(None, None)]
     with file(app).write() as tx:
+        assert isinstance(tx, SqliteWrite)
         check(tx.connection)
 
 
@@ -70,6 +72,7 @@ async def test_the_word_index_stays_consistent(client: Client, app: App) -> None
     await update(client, written[3], remove_tags=["archived"])
 
     with file(app).write() as tx:
+        assert isinstance(tx, SqliteWrite)
         check(tx.connection)
 
 

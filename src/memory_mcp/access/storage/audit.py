@@ -3,7 +3,7 @@
 import json
 
 from memory_mcp.access.model import AuditEvent, AuditRecord
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 
 
 def add(tx: Write, user: str, event: AuditEvent) -> None:

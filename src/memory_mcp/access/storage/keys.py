@@ -6,7 +6,7 @@ from typing import Any
 
 from memory_mcp.access.model import Key
 from memory_mcp.caller import parse_scopes
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 
 _SELECT = """
     SELECT keys.id, user_id, keys.name, key_prefix, secret_hash, scopes, families, made_by, keys.created_at, expires_at,

@@ -1,6 +1,6 @@
 """When each client's next request is due, in live.db."""
 
-from memory_mcp.engines.sqlite import Write
+from memory_mcp.engines.transactions import Write
 
 
 def due(tx: Write, who: str) -> float:

@@ -1,6 +1,6 @@
 """One-time links and sign-in cookies, in server.db. Only their SHA-256 is stored."""
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 
 
 def add_link(tx: Write, token_hash: bytes, user: str, expires_at: str) -> None:

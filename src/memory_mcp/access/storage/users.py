@@ -1,7 +1,7 @@
 """Users, in server.db."""
 
 from memory_mcp.access.model import Plan, User
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 
 _COLUMNS = "id, name, created_at, plan"
 

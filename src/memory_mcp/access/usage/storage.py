@@ -1,7 +1,7 @@
 """SQL of access/usage/: usage by the hour, in server.db."""
 
 from memory_mcp.access.usage.model import Coverage, Hour
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 
 
 def add(tx: Write, user: str, hour: str, calls: int, errors: int, coverage: Coverage | None) -> None:

@@ -1,5 +1,6 @@
 """The SQLite driver: connections, transactions, write locks, migrations. Knows no tables."""
 
-from memory_mcp.engines.sqlite.database import Database, Read, Write
+from memory_mcp.engines.sqlite.database import Database
+from memory_mcp.engines.sqlite.transactions import SqliteRead, SqliteWrite
 
-__all__ = ["Database", "Read", "Write"]
+__all__ = ["Database", "SqliteRead", "SqliteWrite"]

@@ -1,75 +1,24 @@
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import apsw
 
-from memory_mcp.clock import Clock, precise_stamp, stamp, utc_now
+from memory_mcp.clock import Clock, utc_now
 from memory_mcp.engines.files.atomic_write import sync
 from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLock
 from memory_mcp.engines.sqlite import migrations, sibling_files
 from memory_mcp.engines.sqlite.connections import BUSY_TIMEOUT_MS, Durability, connect, leave_wal, transaction
-from memory_mcp.errors import Invalid, NotFound, Unavailable, Unusable
+from memory_mcp.engines.sqlite.transactions import SqliteRead, SqliteWrite
+from memory_mcp.errors import NotFound, Unavailable, Unusable
 
-Row = tuple[Any, ...]
 Missing = Literal["make", "make once", "refuse"]
 MAX_REOPENS = 10  # of a file, while waiting for its lock
 MAX_IDLE_READERS = 8  # readers kept for the next call: each holds pages of the file in memory
-
-
-@dataclass(frozen=True)
-class Read:
-    """One consistent view of the file: later commits of others are not seen. `now` is when it was opened."""
-
-    connection: apsw.Connection
-    now: datetime
-    generation: int  # of the file: grows when another file takes its place
-
-    @property
-    def stamp(self) -> str:
-        return stamp(self.now)
-
-    @property
-    def precise_stamp(self) -> str:
-        return precise_stamp(self.now)
-
-    def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]:
-        return self.connection.execute(sql, values or {}).fetchall()
-
-    def each(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        """Rows one by one, for more than fits in memory."""
-        return iter(self.connection.execute(sql, values or {}))
-
-    def one(self, sql: str, values: Mapping[str, Any] | None = None) -> Row | None:
-        rows = self.all(sql, values)
-        return rows[0] if rows else None
-
-    def number(self, sql: str, values: Mapping[str, Any] | None = None) -> int:
-        """The whole number that a query with one row and one column gives, such as a count or an id."""
-        return int(self.all(sql, values)[0][0])
-
-
-@dataclass(frozen=True)
-class Write(Read):
-    """One unit of work: all of it is kept or none. `now` is the same instant for every row it writes."""
-
-    @contextmanager
-    def part(self) -> Iterator[None]:
-        """A savepoint: the writes of the block are undone if it raises, and the transaction may go on.
-
-        Raises Invalid for values that the file does not take.
-        """
-        try:
-            with self.connection:  # a savepoint
-                yield
-        except (apsw.SQLError, apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, OverflowError) as exc:
-            raise Invalid("The database does not accept this value.") from exc
 
 
 class _File:
@@ -175,22 +124,22 @@ class Database:
         self._missing = "make" if missing == "make" else "refuse"
 
     @contextmanager
-    def read(self) -> Iterator[Read]:
+    def read(self) -> Iterator[SqliteRead]:
         with translate_errors(self.path), (file := self._in_place()).reader() as connection:
             connection.execute("BEGIN")
             try:
-                yield Read(connection, self._clock(), file.generation)
+                yield SqliteRead(self._clock(), file.generation, connection)
             finally:
                 connection.execute("COMMIT")
 
     @contextmanager
-    def write(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[Write]:
+    def write(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[SqliteWrite]:
         """Commit if the block finishes, undo everything if it raises. Raises Unavailable if the lock is not
         free within `timeout_s`."""
         with translate_errors(self.path), self._hold_file(timeout_s) as file:
             file.writer.set_busy_timeout(min(BUSY_TIMEOUT_MS, int(timeout_s * 1000)))
             with transaction(file.writer):
-                yield Write(file.writer, self._clock(), file.generation)
+                yield SqliteWrite(self._clock(), file.generation, file.writer)
             if not file.is_in_place():  # checked while holding the lock: later, another thread may have closed it
                 raise Unavailable(f"{self.path.name} was moved away while it was written to. Try again.")
 
@@ -223,7 +172,7 @@ class Database:
                 sync(target.parent)
                 sync(self.path.parent)
 
-    def truncate_wal(self) -> None:
+    def erase_deleted(self) -> None:
         """Write everything from the WAL into the file, and empty it: it holds pages as they were before a deletion.
         Raises Unavailable while another process reads from it for long."""
         with translate_errors(self.path), self._hold_file(LOCK_TIMEOUT_S) as file:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
-from memory_mcp.engines.sqlite.database import Database, Read, Write
+from memory_mcp.engines.sqlite.database import Database
 from memory_mcp.engines.sqlite.migrations import Schema
+from memory_mcp.engines.transactions import Read, Write
 
 LOCKS = "locks"  # the folder with the locks of files in subfolders
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from memory_mcp.engines.sqlite.database import Database, Read, Write
+from memory_mcp.engines.transactions import Read, UserDatabase, Write
 from memory_mcp.errors import NotFound, Unavailable
 
 MIN_INTERVAL_S = 5.0  # between two merges
@@ -16,7 +16,7 @@ class IndexMerge:
     """Merges the segments of one full-text index in each of some files. It only makes searches faster, so no call waits
     for it."""
 
-    def __init__(self, index: str, files: Callable[[], Iterable[Database]]) -> None:
+    def __init__(self, index: str, files: Callable[[], Iterable[UserDatabase]]) -> None:
         self._index = index
         self._files = files
         self._last = 0.0
@@ -33,7 +33,7 @@ class IndexMerge:
             with suppress(Unavailable):
                 self.merge()
 
-    def _merge_if_needed(self, db: Database) -> None:
+    def _merge_if_needed(self, db: UserDatabase) -> None:
         with db.read() as tx:
             if self._segments(tx) <= MAX_SEGMENTS:
                 return

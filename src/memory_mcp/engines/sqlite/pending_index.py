@@ -4,7 +4,8 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from memory_mcp.engines.sqlite.database import Database, Read, Write
+from memory_mcp.engines.sqlite.database import Database
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import Unavailable
 
 log = logging.getLogger(__name__)

@@ -3,6 +3,7 @@
 Each function runs in the transaction of the first migration, after a copy of the file went to backups/.
 """
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -36,9 +37,13 @@ def adopt_project(connection: apsw.Connection) -> None:
         for event in ("ai", "ad", "au"):
             connection.execute(f"DROP TRIGGER IF EXISTS {table}_{event}")
         connection.execute(f"DROP TABLE IF EXISTS {table}_fts")
-    storage.correct_texts(connection, "entities", ("name", "entity_type"))
-    storage.correct_texts(connection, "observations", ("content",))
-    storage.correct_texts(connection, "relations", ("relation_type",))
+
+    def execute(sql: str, values: Mapping[str, Any]) -> list[Any]:
+        return connection.execute(sql, values).fetchall()
+
+    storage.correct_texts(execute, "entities", ("name", "entity_type"))
+    storage.correct_texts(execute, "observations", ("content",))
+    storage.correct_texts(execute, "relations", ("relation_type",))
     _name_the_nameless(connection)
     _merge_entities(connection)
     _delete_with_their_entities(connection)

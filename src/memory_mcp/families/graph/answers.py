@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
-from memory_mcp.engines.sqlite import Read
+from memory_mcp.engines.transactions import Read
 from memory_mcp.families.family import TOKEN_BUDGET
 from memory_mcp.families.graph import storage
 from memory_mcp.families.graph.model import (

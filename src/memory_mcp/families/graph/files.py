@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from memory_mcp.engines.sqlite import Database, Write, sibling_files
+from memory_mcp.engines.sqlite import Database, sibling_files
+from memory_mcp.engines.transactions import Write
 from memory_mcp.families.graph import storage
 from memory_mcp.families.graph.model import Status
 from memory_mcp.families.graph.schema import PROJECT

@@ -6,9 +6,10 @@ from functools import partial
 from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
-from memory_mcp.engines.sqlite import Database, Read, Write
+from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
 from memory_mcp.engines.sqlite.pending_index import read_indexed
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.graph import answers, storage

@@ -8,7 +8,8 @@ from uuid import uuid4
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
-from memory_mcp.engines.sqlite import Database, Read, Write
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families.graph import answers, storage
 from memory_mcp.families.graph.files import GraphFolder, OpenFile, OpenFiles, repair

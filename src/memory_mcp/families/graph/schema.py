@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from memory_mcp.engines.sqlite import Write, migrations
+from memory_mcp.engines.sqlite import migrations
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
+from memory_mcp.engines.transactions import Write
 from memory_mcp.families.graph import adoption, storage
 
 _HERE = Path(__file__).parent

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from memory_mcp.embedding import QueryVectors
-from memory_mcp.engines.sqlite import Database, Read
+from memory_mcp.engines.transactions import Read, UserDatabase
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.notes.model import Breakdown, NoteHit, NoteQuery
 from memory_mcp.families.notes.storage import index, links, lists, notes
@@ -108,7 +108,7 @@ class NoteSearch:
         )
 
 
-def query_vector(db: Database, queries: QueryVectors, query: NoteQuery) -> tuple[QueryVector | None, str | None]:
+def query_vector(db: UserDatabase, queries: QueryVectors, query: NoteQuery) -> tuple[QueryVector | None, str | None]:
     """The query as a vector, or the reason why there is none. Do not call it within a transaction: it may take a
     while."""
     if query.mode == "lexical" or not query.query:

@@ -2,11 +2,11 @@
 
 from functools import partial
 
-from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.changes import Changes
 from memory_mcp.embedding import Embedders
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
+from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.families.notes.change_events import VECTORS, NoteEvents
 from memory_mcp.families.notes.reader import NoteReader
 from memory_mcp.families.notes.series import NoteSeries
@@ -18,7 +18,7 @@ from memory_mcp.time_spans import TimeReader
 
 
 class Notes:
-    def __init__(self, tenants: Tenants, changes: Changes, embedders: Embedders, times: TimeReader) -> None:
+    def __init__(self, tenants: UserDatabases, changes: Changes, embedders: Embedders, times: TimeReader) -> None:
         notify = partial(changes.publish_topic, topic=VECTORS)
         self._files = IndexFiles(tenants, embedders, index.TABLES, index.texts_to_embed, notify)
         events = NoteEvents(changes, self._files)
@@ -28,7 +28,7 @@ class Notes:
         self.series = NoteSeries(self._files, events)
         self.worker = self._files.worker
         self.times = times
-        self.index_merge = IndexMerge(index.TABLES.words, tenants.opened)
+        self.index_merge = IndexMerge(index.TABLES.words.name, tenants.opened)
         changes.listen(self.index_merge.merge_if_due)
 
     def open_local(self) -> None:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from memory_mcp.caller import Caller
-from memory_mcp.engines.sqlite import Database, Read
+from memory_mcp.engines.transactions import Read, UserDatabase
 from memory_mcp.errors import Invalid, NotFound, Unavailable, shorten
 from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.notes import note_search, transactions
@@ -290,7 +290,7 @@ class NoteReader:
                 waiting += index.count_waiting(tx)
         return waiting
 
-    def _db(self, caller: Caller) -> Database:
+    def _db(self, caller: Caller) -> UserDatabase:
         return self._files.of(caller.user).db
 
 

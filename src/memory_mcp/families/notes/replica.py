@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from memory_mcp.engines.sqlite import Database, Read, Write
+from memory_mcp.engines.transactions import Read, UserDatabase, Write
 from memory_mcp.errors import Invalid, NotFound, Unavailable
 from memory_mcp.families.notes.replica_merge import Marks, ReplicaChanges, link_waiting, merge_record, parse_bodies
 from memory_mcp.families.notes.replica_records import first_within, records_of
@@ -25,7 +25,7 @@ STEADY_MS = 500  # a smaller change of the clock offset is ignored
 class Replica:
     """Implements sync's Replica on the notes' file."""
 
-    def __init__(self, user: str, db: Database, publish: Callable[[ReplicaChanges], None]) -> None:
+    def __init__(self, user: str, db: UserDatabase, publish: Callable[[ReplicaChanges], None]) -> None:
         self._user = user
         self._db = db
         self._publish = publish

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memory_mcp.engines.sqlite import Write
+from memory_mcp.engines.transactions import Write
 from memory_mcp.errors import Invalid
 from memory_mcp.families.notes import markdown, transactions
 from memory_mcp.families.notes.model import Author, Note, Tag, tag_key

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from memory_mcp.clock import instant, precise_stamp
-from memory_mcp.engines.sqlite import Read
+from memory_mcp.engines.transactions import Read
 from memory_mcp.families.notes.storage import notes
 from memory_mcp.families.notes.storage.notes import Stored
 from memory_mcp.families.notes.storage.sync import fields

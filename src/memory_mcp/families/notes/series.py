@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from memory_mcp.caller import Caller
-from memory_mcp.engines.sqlite import Database, Write
+from memory_mcp.engines.transactions import UserDatabase, Write
 from memory_mcp.families.notes import markdown, transactions
 from memory_mcp.families.notes.change_events import NoteEvents
 from memory_mcp.families.notes.model import ARCHIVED, Author, Filter, NewNote, Note, Revision, Source
@@ -96,7 +96,7 @@ class NoteSeries:
     def _some(tx: Write, seqs: Sequence[int]) -> list[Stored]:
         return notes.by_seq(tx, seqs)
 
-    def _db(self, caller: Caller) -> Database:
+    def _db(self, caller: Caller) -> UserDatabase:
         return self._files.of(caller.user).db
 
 

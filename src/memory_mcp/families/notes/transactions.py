@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from memory_mcp.caller import Caller
 from memory_mcp.clock import precise_stamp
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.notes import markdown
 from memory_mcp.families.notes.model import (

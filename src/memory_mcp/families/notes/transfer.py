@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from memory_mcp.caller import Caller
-from memory_mcp.engines.sqlite import Database, Read, Write
+from memory_mcp.engines.transactions import Read, UserDatabase, Write
 from memory_mcp.families.notes import markdown, transactions
 from memory_mcp.families.notes.change_events import NoteEvents
 from memory_mcp.families.notes.model import Author, ImportedNote, Note, Tag
@@ -94,7 +94,7 @@ class NoteTransfer:
             self._files.worker.wake()
             self._events.publish(user, changed.notes, linked=changed.linked, list_changed=True)
 
-    def _db(self, caller: Caller) -> Database:
+    def _db(self, caller: Caller) -> UserDatabase:
         return self._files.of(caller.user).db
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from memory_mcp.caller import Caller
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import UserDatabase
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.notes import markdown, transactions
 from memory_mcp.families.notes.change_events import NoteEvents
@@ -144,10 +144,10 @@ class NoteWriter:
             found += [other.note.id for other in others]
         return list(dict.fromkeys(found))[:MAX_DUPLICATES_SHOWN]
 
-    def _db(self, caller: Caller) -> Database:
+    def _db(self, caller: Caller) -> UserDatabase:
         return self._files.of(caller.user).db
 
 
-def _is_queued(db: Database, seq: int) -> bool:
+def _is_queued(db: UserDatabase, seq: int) -> bool:
     with db.read() as tx:
         return index.QUEUE.holds(tx, seq)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
 
-from memory_mcp.engines.sqlite import Database, Read, Write
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import NotFound
 from memory_mcp.families.stores import frontmatter, paths, storage
 from memory_mcp.families.stores.folders import SUFFIX, StoreFolder

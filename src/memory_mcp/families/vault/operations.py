@@ -7,9 +7,9 @@ from functools import partial
 from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Changes
-from memory_mcp.engines.sqlite import Read
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
 from memory_mcp.engines.sqlite.pending_index import read_indexed
+from memory_mcp.engines.transactions import Read
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.references import GroupSize, Keep, changed

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.search_index.tables import Tables
 
 
@@ -54,7 +54,8 @@ class EmbedQueue:
         rows = tx.all(
             f"""
             UPDATE embed_queue SET claimed_by = :worker, claimed_until = :until
-            WHERE ticket IN (SELECT value FROM json_each(:tickets)) RETURNING ticket, {self.tables.queue_owner}
+            WHERE ticket IN (SELECT CAST(value AS BIGINT) FROM json_each(:tickets))
+            RETURNING ticket, {self.tables.queue_owner}
             """,
             {"worker": worker, "until": until, "tickets": json.dumps(list(tickets))},
         )

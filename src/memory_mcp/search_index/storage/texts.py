@@ -4,17 +4,24 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.texts import Allowed, WordTable
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.search.text_facts import TextFacts
 from memory_mcp.search_index.model import EmbedText, IndexText
 from memory_mcp.search_index.storage import words
 from memory_mcp.search_index.storage.queue import EmbedQueue
-from memory_mcp.search_index.storage.words import Allowed
-from memory_mcp.search_index.tables import Tables
+from memory_mcp.search_index.tables import OWN_COLUMNS, Tables
 from memory_mcp.time_spans import Span
 
-TABLES = Tables(texts="texts", words="text_words", vectors="text_vectors", owner="text_seq", queue_owner="text_seq")
+TABLES = Tables(
+    texts="texts",
+    words=WordTable("text_words", OWN_COLUMNS),
+    vectors="text_vectors",
+    owner="text_seq",
+    queue_owner="text_seq",
+)
 _QUEUE = EmbedQueue(TABLES)
+LAST_CHARACTER = chr(0x10FFFF)
 _WRITTEN = "coalesce(created_at, updated_at)"  # a file may say only when it was changed
 
 Contents = tuple[str, str, str, str, tuple[str, ...]]
@@ -157,7 +164,7 @@ def by_seq(tx: Read, seqs: Sequence[int]) -> list[tuple[str, str, str, str, Text
     rows = tx.all(
         """
         SELECT ref, label, title, content, created_at, updated_at, namespace, source
-        FROM json_each(:seqs) AS wanted CROSS JOIN texts ON texts.seq = wanted.value ORDER BY wanted.key
+        FROM json_each(:seqs) AS wanted CROSS JOIN texts ON texts.seq = CAST(wanted.value AS BIGINT) ORDER BY wanted.key
         """,
         {"seqs": json.dumps(list(seqs))},
     )
@@ -166,7 +173,7 @@ def by_seq(tx: Read, seqs: Sequence[int]) -> list[tuple[str, str, str, str, Text
 
 def texts_to_embed(tx: Read, seqs: Sequence[int]) -> dict[int, EmbedText]:
     rows = tx.all(
-        "SELECT seq, title, content FROM texts WHERE seq IN (SELECT value FROM json_each(:seqs))",
+        "SELECT seq, title, content FROM texts WHERE seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))",
         {"seqs": json.dumps(list(seqs))},
     )
     return {seq: EmbedText(title, content) for seq, title, content in rows}
@@ -192,10 +199,16 @@ def _matching(group_prefix: str, tags: Sequence[str], created: Span) -> tuple[st
     tagged = "".join(f" AND seq IN (SELECT text_seq FROM text_tags WHERE tag_key = :{key})" for key in keys)
     spanned = f" AND {_WRITTEN} >= :after" if created.after else ""
     spanned += f" AND {_WRITTEN} < :before" if created.before else ""
-    values: dict[str, Any] = {"prefix": group_prefix, "after": created.after, "before": created.before, **keys}
+    values: dict[str, Any] = {
+        "prefix": group_prefix,
+        "beyond": group_prefix + LAST_CHARACTER,
+        "after": created.after,
+        "before": created.before,
+        **keys,
+    }
     matching = f"""
         FROM text_groups JOIN texts ON group_id = text_groups.id
-        WHERE name >= :prefix AND name < :prefix || char(0x10FFFF){tagged}{spanned}
+        WHERE name >= :prefix AND name < :beyond{tagged}{spanned}
         """
     return matching, values
 
@@ -205,9 +218,9 @@ def has_undated(tx: Read, group_prefix: str) -> bool:
     row = tx.one(
         f"""
         SELECT 1 FROM text_groups JOIN texts ON group_id = text_groups.id
-        WHERE name >= :prefix AND name < :prefix || char(0x10FFFF) AND {_WRITTEN} IS NULL LIMIT 1
+        WHERE name >= :prefix AND name < :beyond AND {_WRITTEN} IS NULL LIMIT 1
         """,
-        {"prefix": group_prefix},
+        {"prefix": group_prefix, "beyond": group_prefix + LAST_CHARACTER},
     )
     return row is not None
 

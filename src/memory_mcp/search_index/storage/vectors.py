@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.embedding import Space
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Packed, Read, Write
 from memory_mcp.search_index.storage.queue import EmbedQueue
 from memory_mcp.search_index.tables import Tables
 
@@ -14,7 +14,7 @@ from memory_mcp.search_index.tables import Tables
 class VectorTable:
     tables: Tables
 
-    def save(self, tx: Write, seq: int, vectors: Mapping[int, bytes]) -> None:
+    def save(self, tx: Write, seq: int, vectors: Mapping[int, Packed]) -> None:
         """Replace a text's vectors, given by part; -1 is the text together with the one before it."""
         table, owner = self.tables.vectors, self.tables.owner
         tx.all(f"DELETE FROM {table} WHERE {owner} = :seq", {"seq": seq})
@@ -45,31 +45,31 @@ class VectorTable:
         tx.all("UPDATE embedding_space SET chosen_at = ''")
         EmbedQueue(self.tables).refill(tx)
 
-    def first(self, tx: Read, seq: int) -> bytes | None:
+    def first(self, tx: Read, seq: int) -> Packed | None:
         """The vector of a text's first part, which is the whole of most texts."""
         row = tx.one(
             f"SELECT vector FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq AND part = 0", {"seq": seq}
         )
-        return row[0] if row else None
+        return Packed(row[0]) if row else None
 
-    def contexts(self, tx: Read, seqs: Sequence[int], length: int) -> dict[int, bytes]:
-        """The vectors of these texts, each together with the one before it, that are `length` bytes long."""
-        rows = tx.all(
+    def context_cosines(self, tx: Read, seqs: Sequence[int], query: Packed) -> dict[int, float]:
+        """The cosine of each of these texts together with the one before it."""
+        numbers, cosines = tx.cosines(
             f"""
             SELECT {self.tables.owner}, vector FROM {self.tables.vectors}
-            WHERE {self.tables.owner} IN (SELECT value FROM json_each(:seqs)) AND part = -1
-                AND length(vector) = :length
+            WHERE {self.tables.owner} IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs)) AND part = -1
             """,
-            {"seqs": json.dumps(list(seqs)), "length": length},
+            {"seqs": json.dumps(list(seqs))},
+            query,
         )
-        return dict(rows)
+        return dict(zip(numbers.tolist(), cosines.tolist(), strict=True))
 
     def longer_than(self, tx: Read, max_bytes: int, seqs: Sequence[int]) -> list[int]:
         """Which of these texts have more bytes."""
         rows = tx.all(
             f"""
             SELECT seq FROM {self.tables.texts}
-            WHERE seq IN (SELECT value FROM json_each(:seqs)) AND octet_length(content) > :max_bytes
+            WHERE seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs)) AND octet_length(content) > :max_bytes
             """,
             {"seqs": json.dumps(list(seqs)), "max_bytes": max_bytes},
         )
@@ -106,8 +106,11 @@ def set_space(tx: Write, space: Space, background: bytes) -> None:
     """Record the space of the stored and of all new vectors."""
     tx.all(
         """
-        INSERT OR REPLACE INTO embedding_space (only_one, name, dimensions, background, chosen_at)
+        INSERT INTO embedding_space (only_one, name, dimensions, background, chosen_at)
         VALUES (1, :name, :dimensions, :background, :now)
+        ON CONFLICT (only_one) DO UPDATE SET
+            name = excluded.name, dimensions = excluded.dimensions, background = excluded.background,
+            chosen_at = excluded.chosen_at
         """,
         {
             "name": space.name,

@@ -2,7 +2,7 @@
 
 from dataclasses import astuple
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.sessions.model import Client
 
 _COLUMNS = "id, user_id, key_id, name, version, ip, transport, protocol_version, started_at, last_call_at, calls"

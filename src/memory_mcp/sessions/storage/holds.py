@@ -1,6 +1,6 @@
 """Running servers and the sessions they hold, in server.db."""
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 
 
 def add_server(tx: Write, server_id: str, persists: bool) -> None:

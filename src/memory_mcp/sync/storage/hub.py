@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import Invalid
 from memory_mcp.sync.records import DELETION, FIELDS, Record, as_json, parse
 

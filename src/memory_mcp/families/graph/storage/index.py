@@ -1,14 +1,13 @@
 """The index of words: kept up to date, also when other programs write to the file."""
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import apsw
-
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.search import fts_query
 
+Execute = Callable[[str, Mapping[str, Any]], list[Any]]
 COLUMNS = ("name", "entity_type", "content")
 
 
@@ -65,8 +64,8 @@ def index_changes(tx: Write) -> None:
 def _index_changed(tx: Write) -> None:
     """Correct and index the changed entities and observations that are active."""
     changed = "id IN (SELECT id FROM unindexed)"
-    correct_texts(tx.connection, "entities", ("name", "entity_type"), changed)
-    correct_texts(tx.connection, "observations", ("content",), changed)
+    correct_texts(tx.all, "entities", ("name", "entity_type"), changed)
+    correct_texts(tx.all, "observations", ("content",), changed)
     for id_, name, kind in tx.all(
         """
         SELECT id, name, entity_type FROM entities
@@ -84,15 +83,17 @@ def _index_changed(tx: Write) -> None:
         add_words(tx, entity_id, id_, content=content)
 
 
-def correct_texts(connection: apsw.Connection, table: str, columns: Iterable[str], where: str = "TRUE") -> None:
+def correct_texts(execute: Execute, table: str, columns: Iterable[str], where: str = "TRUE") -> None:
     """Bring texts that another program wrote into UTF-8 and NFC, as the tools write them. A row that would then equal
     another one stays as it is."""
     for column in columns:
-        rows: Iterable[Any] = connection.execute(
-            f"SELECT rowid, CAST({column} AS BLOB), typeof({column}) FROM {table} WHERE {where}"
-        )
-        wrong = [(corrected(raw), rowid) for rowid, raw, type_ in rows if type_ != "text" or not is_correct(raw)]
-        connection.executemany(f"UPDATE OR IGNORE {table} SET {column} = ? WHERE rowid = ?", wrong)
+        rows = execute(f"SELECT rowid, CAST({column} AS BLOB), typeof({column}) FROM {table} WHERE {where}", {})
+        for rowid, raw, type_ in rows:
+            if type_ != "text" or not is_correct(raw):
+                execute(
+                    f"UPDATE OR IGNORE {table} SET {column} = :text WHERE rowid = :rowid",
+                    {"text": corrected(raw), "rowid": rowid},
+                )
 
 
 def is_correct(raw: bytes) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.graph.model import (
     Project,
     Status,

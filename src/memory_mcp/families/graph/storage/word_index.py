@@ -3,14 +3,15 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from memory_mcp.engines.sqlite import Read
+from memory_mcp.engines.transactions import Read
 from memory_mcp.families.graph.storage.expressions import to_json
 from memory_mcp.families.graph.storage.index import COLUMNS
 from memory_mcp.search import fts_query
+from memory_mcp.search.word_search import SingleTermIndex
 
 
 @dataclass(frozen=True)
-class WordIndex:
+class WordIndex(SingleTermIndex):
     """The indexes of a project as search/word_search.py queries them. What is found are entities, by the number under
     which each is indexed; an observation's words find its entity."""
 

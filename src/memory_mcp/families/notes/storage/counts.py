@@ -3,7 +3,7 @@ those that have expired."""
 
 from collections import Counter
 
-from memory_mcp.engines.sqlite import Read
+from memory_mcp.engines.transactions import Read
 from memory_mcp.families.notes.model import Counted, Filter, Totals
 from memory_mcp.families.notes.storage import index
 from memory_mcp.families.notes.storage.lists import tag_counts

@@ -3,21 +3,22 @@
 import json
 from collections.abc import Sequence
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.texts import WordTable
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.notes.storage.notes import inside
 from memory_mcp.search_index import EmbedText, Tables
 from memory_mcp.search_index.storage import words
 from memory_mcp.search_index.storage.queue import EmbedQueue
 from memory_mcp.search_index.storage.vectors import VectorTable
+from memory_mcp.search_index.tables import CONTEXT_COLUMN, OWN_COLUMNS
 
 TABLES = Tables(
     texts="notes",
-    words="notes_words",
+    words=WordTable("notes_words", (*OWN_COLUMNS, CONTEXT_COLUMN)),
     vectors="note_vectors",
     owner="note_seq",
     queue_owner="note_id",
     live="archived = 0",
-    has_context=True,
 )
 QUEUE = EmbedQueue(TABLES)
 VECTORS = VectorTable(TABLES)
@@ -29,28 +30,30 @@ MAX_CONTEXT_CHARS = 2000  # of the note before, indexed with a note
 
 def index_words(tx: Write, seq: int) -> None:
     """Index the words of a note; those of an archived note are removed."""
-    tx.all("DELETE FROM notes_words WHERE rowid = :seq", {"seq": seq})
+    tx.texts(TABLES.words).delete(seq)
     row = tx.one(
         """
         SELECT CASE note.has_own_title WHEN 1 THEN note.title ELSE '' END, note.content,
-            (SELECT group_concat(tag, ' ') FROM note_tags WHERE note_seq = note.seq AND origin = 'user'),
-            coalesce(substr(before.content, -:max_chars), '')
+            (SELECT string_agg(tag, ' ') FROM note_tags WHERE note_seq = note.seq AND origin = 'user'),
+            coalesce(before.content, '')
         FROM notes AS note LEFT JOIN notes AS before ON before.seq = note.previous AND before.expires_at IS NULL
         WHERE note.seq = :seq AND note.archived = 0
         """,
-        {"seq": seq, "max_chars": MAX_CONTEXT_CHARS},
+        {"seq": seq},
     )
     if row is not None:
         title, content, tags, context = row
-        words.insert(tx, TABLES, seq, title=title, content=content, tags=tags or "", context=context)
+        words.insert(
+            tx, TABLES, seq, title=title, content=content, tags=tags or "", context=context[-MAX_CONTEXT_CHARS:]
+        )
 
 
 def is_indexed(tx: Read) -> bool:
     live = "SELECT seq FROM notes WHERE archived = 0"
-    indexed = tx.number("SELECT count(*) FROM notes_words_docsize")
+    indexed = tx.texts(TABLES.words)
     return (
-        indexed
-        == tx.number(f"SELECT count(*) FROM notes_words_docsize WHERE id IN ({live})")
+        indexed.documents()
+        == tx.number(f"SELECT count(*) FROM ({indexed.numbers}) AS indexed WHERE number IN ({live})")
         == tx.number("SELECT count(*) FROM notes WHERE archived = 0")
     )
 
@@ -69,7 +72,7 @@ def texts_to_embed(tx: Read, seqs: Sequence[int]) -> dict[int, EmbedText]:
         SELECT note.seq, CASE note.has_own_title WHEN 1 THEN note.title ELSE '' END, note.content,
             coalesce(before.content, '')
         FROM notes AS note LEFT JOIN notes AS before ON before.seq = note.previous AND before.expires_at IS NULL
-        WHERE note.seq IN (SELECT value FROM json_each(:seqs))
+        WHERE note.seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))
         """,
         {"seqs": json.dumps(list(seqs))},
     )

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.notes.model import Edge, Link, Links, LinkTotals, Neighbourhood, Node, folded
 from memory_mcp.families.notes.storage.notes import LIVE, inside
 
@@ -13,8 +13,8 @@ def link(tx: Write, source: int, target: int, kind: str) -> int:
     """How many links are new: one or none."""
     rows = tx.all(
         """
-        INSERT OR IGNORE INTO note_links (source_seq, target_seq, kind, created_at)
-        VALUES (:source, :target, :kind, :now) RETURNING 1
+        INSERT INTO note_links (source_seq, target_seq, kind, created_at)
+        VALUES (:source, :target, :kind, :now) ON CONFLICT DO NOTHING RETURNING 1
         """,
         {"source": source, "target": target, "kind": kind, "now": tx.precise_stamp},
     )
@@ -99,14 +99,7 @@ def of(tx: Read, seq: int, within: str | None, offset: int, limit: int) -> Links
 
 def neighbors(tx: Read, root: int, within: str | None, depth: int, limit: int) -> Neighbourhood:
     """Breadth first, along links in both directions, through visible notes that are not archived."""
-    rows = tx.all(
-        f"""
-        {_reached(within)}
-        SELECT note.seq, note.id, note.title, min(reached.depth) AS nearest
-        FROM reached JOIN notes AS note USING (seq) GROUP BY note.seq ORDER BY nearest, note.seq LIMIT :limit
-        """,
-        _reached_values(tx, root, within, depth, limit),
-    )
+    rows = _reached(tx, root, within, depth, limit + 1)
     shown = rows[:limit]
     return Neighbourhood(
         nodes=[Node(id_, title, nearest) for _, id_, title, nearest in shown],
@@ -117,46 +110,42 @@ def neighbors(tx: Read, root: int, within: str | None, depth: int, limit: int) -
 
 def count_neighbors(tx: Read, root: int, within: str | None, depth: int, limit: int) -> int:
     """How many notes `neighbors` finds, at most `limit`."""
-    found = tx.number(
-        f"{_reached(within)} SELECT count(DISTINCT seq) FROM reached", _reached_values(tx, root, within, depth, limit)
-    )
-    return min(found, limit)
+    return len(_reached(tx, root, within, depth, limit))
 
 
-def _reached(within: str | None) -> str:
-    return f"""
-        WITH RECURSIVE reached(seq, depth) AS (
-            SELECT :root, 0
+def _reached(tx: Read, root: int, within: str | None, depth: int, limit: int) -> list[Any]:
+    """(seq, id, title, depth), nearest first, at most `limit`."""
+    rows = tx.all("SELECT seq, id, title, 0 FROM notes WHERE seq = :root", {"root": root})
+    reached, latest = {root}, [root]
+    for distance in range(1, depth + 1):
+        if not latest or len(rows) >= limit:
+            break
+        found = _linked(tx, latest, within, limit + len(reached))
+        rows += [(*row, distance) for row in found if row[0] not in reached]
+        latest = [row[0] for row in found if row[0] not in reached]
+        reached.update(latest)
+    return rows[:limit]
+
+
+def _linked(tx: Read, seqs: list[int], within: str | None, limit: int) -> list[Any]:
+    """(seq, id, title) of the notes that one of these links to or is linked from."""
+    listed = "(SELECT CAST(value AS BIGINT) FROM json_each(:seqs))"
+    return tx.all(
+        f"""
+        SELECT seq, id, title FROM notes
+        WHERE seq IN (
+            SELECT target_seq FROM note_links WHERE source_seq IN {listed}
             UNION
-            SELECT next.seq, reached.depth + 1
-            FROM reached
-            JOIN notes AS next ON +next.archived = 0 AND (next.expires_at IS NULL OR next.expires_at > :now)
-                AND {inside(within, "+next")} AND next.seq IN (
-                SELECT target_seq FROM note_links WHERE source_seq = reached.seq
-                UNION ALL
-                SELECT source_seq FROM note_links WHERE target_seq = reached.seq
-                UNION ALL
-                SELECT target_seq FROM note_wikilinks WHERE source_seq = reached.seq AND target_seq IS NOT NULL
-                UNION ALL
-                SELECT source_seq FROM note_wikilinks WHERE target_seq = reached.seq
-            )
-            WHERE reached.depth < :depth
-            ORDER BY 2, 1 LIMIT :rows
-        )
-    """
-
-
-def _reached_values(tx: Read, root: int, within: str | None, depth: int, limit: int) -> dict[str, Any]:
-    # A note is reached at most once at each depth, so this many rows have one note more than wanted.
-    rows = (depth + 1) * (limit + 1)
-    return {
-        "root": root,
-        "within": within,
-        "depth": depth,
-        "rows": rows,
-        "limit": limit + 1,
-        "now": tx.precise_stamp,
-    }
+            SELECT source_seq FROM note_links WHERE target_seq IN {listed}
+            UNION
+            SELECT target_seq FROM note_wikilinks WHERE source_seq IN {listed} AND target_seq IS NOT NULL
+            UNION
+            SELECT source_seq FROM note_wikilinks WHERE target_seq IN {listed}
+        ) AND +archived = 0 AND (expires_at IS NULL OR expires_at > :now) AND {inside(within, "+notes")}
+        ORDER BY seq LIMIT :limit
+        """,
+        {"seqs": json.dumps(seqs), "within": within, "limit": limit, "now": tx.precise_stamp},
+    )
 
 
 def newest(tx: Read, within: str | None, limit: int) -> Neighbourhood:
@@ -177,11 +166,12 @@ def _among(tx: Read, seqs: list[int]) -> list[Edge]:
     """The links between some notes."""
     edges = tx.all(
         """
-        SELECT DISTINCT source.id, target.id FROM note_edges AS edge
+        SELECT source.id, target.id FROM note_edges AS edge
         JOIN notes AS source ON source.seq = edge.source_seq
         JOIN notes AS target ON target.seq = edge.target_seq
-        WHERE edge.source_seq IN (SELECT value FROM json_each(:seqs))
-            AND edge.target_seq IN (SELECT value FROM json_each(:seqs))
+        WHERE edge.source_seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))
+            AND edge.target_seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))
+        GROUP BY edge.source_seq, edge.target_seq, source.id, target.id
         ORDER BY edge.source_seq, edge.target_seq
         """,
         {"seqs": json.dumps(seqs)},
@@ -223,7 +213,7 @@ def successors(tx: Read, seqs: Collection[int]) -> dict[int, int]:
         f"""
         WITH RECURSIVE chain(older, newer) AS (
             SELECT note.seq, note.superseded_by FROM notes AS note
-            WHERE note.seq IN (SELECT value FROM json_each(:seqs)) AND note.superseded_by IS NOT NULL
+            WHERE note.seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs)) AND note.superseded_by IS NOT NULL
             UNION
             SELECT note.seq, note.superseded_by FROM chain JOIN notes AS note ON note.seq = chain.newer
             WHERE note.superseded_by IS NOT NULL
@@ -267,10 +257,10 @@ def set_wikilinks(tx: Write, seq: int, titles: Iterable[str]) -> None:
     )
     tx.all(
         """
-        INSERT OR IGNORE INTO note_wikilinks (source_seq, title_key, title)
-        SELECT :seq, key, value FROM json_each(:titles)
+        INSERT INTO note_wikilinks (source_seq, title_key, title)
+        SELECT :seq, value ->> 'key', value ->> 'title' FROM json_each(:titles) WHERE true ON CONFLICT DO NOTHING
         """,
-        {"seq": seq, "titles": json.dumps(named, ensure_ascii=False)},
+        {"seq": seq, "titles": json.dumps([{"key": key, "title": named[key]} for key in named], ensure_ascii=False)},
     )
 
 

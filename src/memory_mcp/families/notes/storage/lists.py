@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
-from memory_mcp.engines.sqlite import Read
+from memory_mcp.engines.texts import Allowed
+from memory_mcp.engines.transactions import Read
 from memory_mcp.families.notes.model import (
     Counted,
     CreatedCursor,
@@ -20,9 +21,9 @@ from memory_mcp.families.notes.model import (
     tag_key,
 )
 from memory_mcp.families.notes.storage.notes import LIVE, inside, tag_names
-from memory_mcp.search_index.storage.words import Allowed
 
 TOP = 10
+_ASCII_LOWER = str.maketrans({chr(code): chr(code + 32) for code in range(ord("A"), ord("Z") + 1)})
 
 
 def recent(tx: Read, chosen: Filter, offset: int, limit: int) -> list[NoteSummary]:
@@ -67,7 +68,7 @@ def page(
 ) -> tuple[list[NoteSummary], UpdatedCursor | None]:
     """Notes that match a filter and literally contain `words`, last written first, and the next cursor. Expired notes
     are left out, so there may be fewer than `limit` on a page."""
-    conditions = _conditions(chosen) + (["instr(lower(title || ' ' || content), lower(:words))"] if words else [])
+    conditions = _conditions(chosen) + (["instr(lower(title || ' ' || content), :words) > 0"] if words else [])
     # Without a condition an index alone gives the order, and no text is read for it.
     index = "" if conditions or archived else "INDEXED BY idx_notes_updated"
     conditions += [f"archived = {int(archived)}", "(updated_at, seq) < (:updated_at, :seq)"]
@@ -80,9 +81,10 @@ def page(
         )
         SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at, source,
             seq, coalesce(expires_at <= :now, FALSE)
-        FROM notes WHERE seq IN some ORDER BY updated_at DESC, seq DESC
+        FROM notes WHERE seq IN (SELECT seq FROM some) ORDER BY updated_at DESC, seq DESC
         """,
-        _filter_values(tx, chosen) | {"updated_at": start.updated_at, "seq": start.seq, "limit": limit, "words": words},
+        _filter_values(tx, chosen)
+        | {"updated_at": start.updated_at, "seq": start.seq, "limit": limit, "words": _lower(words)},
     )
     shown = [_summary(*row[:9]) for row in rows if archived or not row[10]]
     return shown, UpdatedCursor(rows[-1][6], rows[-1][9]) if len(rows) == limit else None
@@ -136,7 +138,7 @@ def tag_counts(tx: Read, chosen: Filter, at_least: int, limit: int, offset: int 
 def count_tags(tx: Read, chosen: Filter, at_least: int) -> int:
     """How many tags have at least this number of notes."""
     return tx.number(
-        f"SELECT count(*) FROM ({_tag_groups(chosen)})", _filter_values(tx, chosen) | {"at_least": at_least}
+        f"SELECT count(*) FROM ({_tag_groups(chosen)}) AS tags", _filter_values(tx, chosen) | {"at_least": at_least}
     )
 
 
@@ -150,14 +152,14 @@ def _tag_groups(chosen: Filter) -> str:
     )
     return f"""
         SELECT max(tag), count(*) AS notes FROM note_tags WHERE note_seq {counted}
-        GROUP BY tag_key HAVING notes >= :at_least
+        GROUP BY tag_key HAVING count(*) >= :at_least
     """
 
 
 def stats(tx: Read, chosen: Filter) -> Stats:
     rows = tx.all(
         f"""
-        SELECT namespace, source, client, count(*), total(importance) FROM notes
+        SELECT namespace, source, client, count(*), coalesce(sum(importance), 0.0) FROM notes
         WHERE {_fits(chosen)} GROUP BY namespace, source, client
         """,
         _filter_values(tx, chosen),
@@ -195,10 +197,10 @@ def namespaces_starting(tx: Read, within: str | None, prefix: str, limit: int) -
     rows = tx.all(
         f"""
         SELECT namespace FROM notes
-        WHERE lower(substr(namespace, 1, length(:prefix))) = lower(:prefix) AND {LIVE} AND {inside(within)}
+        WHERE lower(substr(namespace, 1, length(:prefix))) = :prefix AND {LIVE} AND {inside(within)}
         GROUP BY namespace ORDER BY max(updated_at) DESC, namespace LIMIT :limit
         """,
-        {"prefix": prefix, "within": within, "limit": limit, "now": tx.precise_stamp},
+        {"prefix": _lower(prefix), "within": within, "limit": limit, "now": tx.precise_stamp},
     )
     return [name for (name,) in rows]
 
@@ -223,14 +225,14 @@ def tags_starting(tx: Read, within: str | None, prefix: str, limit: int) -> list
     is_inside = "TRUE" if within is None else "note_seq IN (SELECT seq FROM notes WHERE namespace = :within)"
     rows = tx.all(
         f"""
-        SELECT max(tag) FROM note_tags WHERE tag_key >= :prefix AND tag_key < :prefix || char(0x10FFFF)
+        SELECT max(tag) FROM note_tags WHERE tag_key >= :prefix AND tag_key < :beyond
             AND note_seq NOT IN (
                 SELECT seq FROM notes WHERE archived = 1 UNION SELECT seq FROM notes WHERE expires_at <= :now
             )
             AND {is_inside}
         GROUP BY tag_key ORDER BY count(*) DESC, tag_key LIMIT :limit
         """,
-        {"prefix": prefix, "within": within, "limit": limit, "now": tx.precise_stamp},
+        {"prefix": prefix, "beyond": prefix + chr(0x10FFFF), "within": within, "limit": limit, "now": tx.precise_stamp},
     )
     return [tag for (tag,) in rows]
 
@@ -239,7 +241,7 @@ def titles_like(tx: Read, within: str | None, text: str, limit: int) -> list[str
     """Titles that start with the text, then those that contain it."""
     rows = tx.all(
         f"""
-        SELECT title FROM notes WHERE instr(title_key, :text) AND {LIVE} AND {inside(within)}
+        SELECT min(title) FROM notes WHERE instr(title_key, :text) > 0 AND {LIVE} AND {inside(within)}
         GROUP BY title_key ORDER BY min(instr(title_key, :text)), title_key LIMIT :limit
         """,
         {"text": text, "within": within, "limit": limit, "now": tx.precise_stamp},
@@ -252,12 +254,17 @@ def ids_like(tx: Read, within: str | None, text: str, limit: int) -> list[str]:
     rows = tx.all(
         f"""
         SELECT id FROM notes
-        WHERE (id >= :text AND id < :text || 'g' OR instr(title_key, :text)) AND {LIVE} AND {inside(within)}
+        WHERE (id >= :text AND id < :text || 'g' OR instr(title_key, :text) > 0) AND {LIVE} AND {inside(within)}
         ORDER BY last_referenced_at DESC NULLS LAST, updated_at DESC, seq DESC LIMIT :limit
         """,
         {"text": text, "within": within, "limit": limit, "now": tx.precise_stamp},
     )
     return [id_ for (id_,) in rows]
+
+
+def _lower(text: str) -> str:
+    """As lower() in SQL: of ASCII letters alone."""
+    return text.translate(_ASCII_LOWER)
 
 
 # Filters
@@ -285,7 +292,7 @@ def fitting(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
     # CROSS fixes the join order: the few first, then each one's row.
     rows = tx.all(
         f"""
-        SELECT notes.seq FROM json_each(:among) AS one CROSS JOIN notes ON notes.seq = one.value
+        SELECT notes.seq FROM json_each(:among) AS one CROSS JOIN notes ON notes.seq = CAST(one.value AS BIGINT)
         WHERE {_fits(chosen)}
         """,
         _filter_values(tx, chosen) | {"among": json.dumps(list(among))},

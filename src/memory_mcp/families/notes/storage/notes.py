@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.notes.model import IMPORTED_FROM, ImportedNote, ImportOrigin, Note, Tag, folded
 
 LIVE = "archived = 0 AND (expires_at IS NULL OR expires_at > :now)"
@@ -118,7 +118,8 @@ def by_seq(tx: Read, seqs: Sequence[int], within: str | None = None) -> list[Sto
     """These notes, which the caller may see, in the order given."""
     rows = tx.all(
         f"""
-        SELECT {_NOTE} FROM json_each(:seqs) AS wanted CROSS JOIN notes AS note ON note.seq = wanted.value
+        SELECT {_NOTE} FROM json_each(:seqs) AS wanted
+        CROSS JOIN notes AS note ON note.seq = CAST(wanted.value AS BIGINT)
         LEFT JOIN notes AS newer ON newer.seq = note.superseded_by AND {inside(within, "newer")} ORDER BY wanted.key
         """,
         {"seqs": json.dumps(list(seqs)), "within": within},
@@ -173,7 +174,7 @@ def _stored(row: Sequence[Any]) -> Stored:
 
 def ids_of(tx: Read, seqs: Collection[int]) -> list[str]:
     rows = tx.all(
-        "SELECT id FROM notes WHERE seq IN (SELECT value FROM json_each(:seqs)) ORDER BY seq",
+        "SELECT id FROM notes WHERE seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs)) ORDER BY seq",
         {"seqs": json.dumps(list(seqs))},
     )
     return [id_ for (id_,) in rows]
@@ -189,7 +190,7 @@ def namespaces_of(tx: Read, ids: Collection[str]) -> dict[str, str]:
 
 def importances(tx: Read, seqs: Collection[int]) -> dict[int, float]:
     rows = tx.all(
-        "SELECT seq, importance FROM notes WHERE seq IN (SELECT value FROM json_each(:seqs))",
+        "SELECT seq, importance FROM notes WHERE seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))",
         {"seqs": json.dumps(list(seqs))},
     )
     return dict(rows)
@@ -226,7 +227,9 @@ def imported(tx: Read, format_: str) -> list[ImportedNote]:
     rows = tx.all(
         f"""
         SELECT id, version, origin ->> 'id', origin ->> 'digest', origin ->> 'version'
-        FROM (SELECT id, version, metadata -> '{IMPORTED_FROM}' AS origin FROM notes WHERE source = 'import')
+        FROM (
+            SELECT id, version, metadata -> '{IMPORTED_FROM}' AS origin FROM notes WHERE source = 'import'
+        ) AS imported
         WHERE origin ->> 'format' = :format AND origin ->> 'id' IS NOT NULL
         """,
         {"format": format_},

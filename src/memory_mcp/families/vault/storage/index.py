@@ -2,7 +2,7 @@
 
 import unicodedata
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.vault.model import NewMemory, Place
 from memory_mcp.families.vault.storage.expressions import PLACES, parse_tags, to_json
 from memory_mcp.search import fts_query

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from memory_mcp.clock import stamp
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.vault.model import Memory, MemoryHit, NewMemory, Place, PruneFilter, Range
 from memory_mcp.families.vault.storage.expressions import OWN, packed, parse_tags, tag_values, tagged, to_json, where
 from memory_mcp.families.vault.storage.index import index_changes, index_written

@@ -4,11 +4,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from memory_mcp.engines.sqlite import Read
+from memory_mcp.engines.transactions import Read
 from memory_mcp.families.vault.model import Place
 from memory_mcp.families.vault.storage.expressions import OWN, own_rows, tag_values, tagged, to_json
 from memory_mcp.families.vault.storage.memories import count
 from memory_mcp.search import fts_query
+from memory_mcp.search.word_search import SingleTermIndex
 
 COLUMNS = ("key", "content", "tags")
 Index = Literal["words", "fts"]
@@ -16,7 +17,7 @@ MAX_ROWS_FETCHED = 10_000  # memories that hold a term; beyond, SQLite counts th
 
 
 @dataclass(frozen=True)
-class WordIndex:
+class WordIndex(SingleTermIndex):
     """The indexes of one place as search/word_search.py queries them: the caller's own memories with all of some tags.
 
     It lives for one search, and caches which memories hold a term once it has counted them.

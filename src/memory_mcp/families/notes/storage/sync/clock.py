@@ -1,6 +1,6 @@
 """SQL for this node: its hub, and its hybrid logical clock."""
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.notes.storage.sync.outbox import OUTBOX
 from memory_mcp.sync.model import ReplicaState
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Sequence
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.notes.storage.sync import fields, outbox
 from memory_mcp.families.notes.storage.sync.outbox import OUTBOX
 from memory_mcp.sync.model import NamespaceCursor, SkippedRecord, Synced

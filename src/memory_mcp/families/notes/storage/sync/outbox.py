@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection
 
-from memory_mcp.engines.sqlite import Read, Write
+from memory_mcp.engines.transactions import Read, Write
 
 OUTBOX = """
     sync_outbox AS waiting

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection
 
-from memory_mcp.engines.sqlite import Write
+from memory_mcp.engines.transactions import Write
 
 _CONCERNED = """
     WITH of(seq, id) AS (SELECT notes.seq, value FROM json_each(:ids) LEFT JOIN notes ON notes.id = value),

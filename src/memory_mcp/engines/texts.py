@@ -1,0 +1,79 @@
+"""An index of words, whichever engine has it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    letter: str
+    """A to D: how PostgreSQL marks the words of a column. Columns stand in the order of their letters; those with the
+    same letter have the same weight and degree."""
+    weight: float = 1.0  # of a word in bm25; SQLite has it in the table
+    degree: float = 1.0  # to which a text contains a term that stands here
+
+
+@dataclass(frozen=True)
+class WordTable:
+    name: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Which texts a search may find: a byte for each, by its number, and how many they are."""
+
+    flags: bytes
+    count: int
+
+    @classmethod
+    def only(cls, numbers: Iterable[int], top: int) -> "Allowed":
+        return cls._flagged(numbers, top, listed=1)
+
+    @classmethod
+    def all_but(cls, numbers: Iterable[int], top: int) -> "Allowed":
+        """The texts up to `top` without these. Texts that came later are not allowed."""
+        return cls._flagged(numbers, top, listed=0)
+
+    @classmethod
+    def _flagged(cls, numbers: Iterable[int], top: int, *, listed: int) -> "Allowed":
+        flags = bytearray([1 - listed]) * (top + 1)
+        for number in numbers:
+            flags[number] = listed
+        return cls(bytes(flags) + b"\0", sum(flags))
+
+
+@dataclass(frozen=True)
+class BestMatches:
+    bm25: Mapping[int, float]  # higher for better
+    holders: Mapping[str, Mapping[int, float]]  # for each term, which of these contain it, and to what degree
+
+
+class Texts(Protocol):
+    """Texts by their numbers. Terms are FTS5 phrases such as "camel Case", with their quotes."""
+
+    @property
+    def numbers(self) -> str:
+        """The statement that selects the `number` of every indexed text."""
+
+    def insert(self, number: int, texts: Mapping[str, str]) -> None:
+        """Index a text that is not in the index, by its columns."""
+
+    def delete(self, number: int) -> None: ...
+
+    def documents(self) -> int:
+        """How many texts there are to find."""
+
+    def counts(self, terms: Sequence[str], limit: int) -> dict[str, int]:
+        """How many texts contain each term, at most `limit`."""
+
+    def best(self, rare: Sequence[str], terms: Sequence[str], limit: int) -> BestMatches:
+        """The best matches of any of the `rare` terms, and which of them contain which of all `terms`."""
+
+    def matching(self, expression: str, limit: int) -> dict[int, float]:
+        """The bm25 of the best matches of an FTS5 expression, higher for better."""
+
+    def optimize(self) -> None:
+        """Rewrite the whole index: it may keep the words of deleted texts until then."""

@@ -1,0 +1,112 @@
+"""What a storage does in a transaction, whichever engine has its rows.
+
+SQL is written once, for both engines. engines/postgres/dialect.py says what PostgreSQL reads differently.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from memory_mcp.clock import precise_stamp, stamp
+from memory_mcp.engines.texts import Allowed, Texts, WordTable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Row = tuple[Any, ...]
+WRITE_TIMEOUT_S = 30.0  # how long a write waits for the one before it
+
+
+class Packed(bytes):
+    """A vector of float32, little-endian: a BLOB in SQLite, a vector in PostgreSQL."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Read(ABC):
+    """One consistent view: later commits of others are not seen. `now` is when it was opened."""
+
+    now: datetime
+    generation: int  # grows when other rows replace all of these, as another file does
+
+    multiplies_vectors: ClassVar[bool]
+    """Whether `cosines` of every vector is fast. Otherwise a process keeps a copy of them (search/vector_cache.py)."""
+
+    @property
+    def stamp(self) -> str:
+        return stamp(self.now)
+
+    @property
+    def precise_stamp(self) -> str:
+        return precise_stamp(self.now)
+
+    @abstractmethod
+    def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]: ...
+
+    @abstractmethod
+    def each(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        """Rows one by one, for more than fits in memory."""
+
+    def one(self, sql: str, values: Mapping[str, Any] | None = None) -> Row | None:
+        rows = self.all(sql, values)
+        return rows[0] if rows else None
+
+    def number(self, sql: str, values: Mapping[str, Any] | None = None) -> int:
+        """The whole number that a query with one row and one column gives, such as a count or an id."""
+        return int(self.all(sql, values)[0][0])
+
+    @abstractmethod
+    def texts(self, table: WordTable, allowed: Allowed | None = None, *, is_confined: bool = False) -> Texts:
+        """An index of words. Searches find the `allowed` texts only. `is_confined`: ranks do not depend on others."""
+
+    @abstractmethod
+    def cosines(
+        self, sql: str, values: Mapping[str, Any], query: Packed
+    ) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
+        """The numbers that a statement selects, each with a unit vector, and the cosine of each vector with the query.
+        Vectors of other lengths are left out."""
+
+
+class Write(Read):
+    """One unit of work: all of it is kept or none. `now` is the same instant for every row it writes."""
+
+    @abstractmethod
+    def part(self) -> AbstractContextManager[None]:
+        """A savepoint: the writes of the block are undone if it raises, and the transaction may go on.
+
+        Raises Invalid for values that the database does not take.
+        """
+
+
+class UserDatabase(Protocol):
+    """One user's rows of one kind: a SQLite file, or the rows of one tenant."""
+
+    def read(self) -> AbstractContextManager[Read]: ...
+
+    def write(self, timeout_s: float = WRITE_TIMEOUT_S) -> AbstractContextManager[Write]:
+        """Commit if the block finishes, undo everything if it raises. Raises Unavailable if another write does not
+        finish within `timeout_s`."""
+
+    def erase_deleted(self) -> None:
+        """Remove what the engine still holds of deleted rows, as far as it can at once."""
+
+
+class UserDatabases(Protocol):
+    """One kind of rows for each user."""
+
+    def database(self, user: str) -> UserDatabase:
+        """Opened at first use."""
+
+    def exists(self, user: str) -> bool:
+        """Whether this user has any. Creates nothing."""
+
+    def recreate(self, user: str) -> None:
+        """Delete a user's rows, which must be a cache."""
+
+    def opened(self) -> Sequence[UserDatabase]:
+        """Those whose indexes of words are merged now and then."""
