@@ -96,8 +96,7 @@ class McpServer:
         )
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
-        tool = self._tools.get(name)
-        return schemas.listed_input(tool) if tool else None
+        return self._tools.input_schema(name)
 
     def tool(self, name: object) -> Tool | None:
         return self._tools.get(name) if isinstance(name, str) else None

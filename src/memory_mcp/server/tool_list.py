@@ -33,9 +33,18 @@ class ToolList:
         self._spec_names = {tool.spec_name: name for name, tool in self.tools.items() if tool.spec_name}
         self._known = {name for family in FAMILIES.values() for name in family.tools} | self.tools.keys()
         self._offers: dict[tuple[str, ...], list[types.Tool]] = {}  # by available tools
+        self._input_schemas: dict[str, dict[str, Any]] = {}  # by tool
 
     def get(self, name: str) -> Tool | None:
         return self.tools.get(self._spec_names.get(name, name))
+
+    def input_schema(self, name: str) -> dict[str, Any] | None:
+        """As clients see it. The SDK reads it at every call, and generating it takes longer than a short call."""
+        if (tool := self.get(name)) is None:
+            return None
+        if tool.name not in self._input_schemas:
+            self._input_schemas[tool.name] = schemas.listed_input(tool)
+        return self._input_schemas[tool.name]
 
     def offers(self, caller: Caller, *, shows_apps: bool) -> list[types.Tool]:
         """Built when such a caller first lists tools: the start of the server does not wait for it."""
