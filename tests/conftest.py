@@ -20,6 +20,7 @@ from memory_mcp.server.request_context import StreamClient
 from memory_mcp.server.stdio import local_client
 from tests.exhaustive import IS_SOAK
 from tests.shared_servers import SHARED
+from tests.temporary_folders import use_memory
 
 hypothesis.settings.register_profile(  # a busy machine is no bug
     "house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -27,6 +28,7 @@ hypothesis.settings.register_profile(  # a busy machine is no bug
 hypothesis.settings.load_profile("house")
 
 os.environ |= SHARED  # for processes that inherit our environment
+use_memory()
 
 POSIX_ONLY = re.compile(
     r"^(?:from tests\.(?:processes|wire|terminal|web|sync)\b|import (?:fcntl|pty|resource|termios))", re.MULTILINE
