@@ -23,6 +23,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "flag_parser",
         "validation",
         "logs",
+        "garbage",
         "operating_system",
         "unix_sockets",
         "settings",

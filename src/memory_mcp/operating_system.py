@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,6 +21,7 @@ O_DIRECTORY: int = getattr(os, "O_DIRECTORY", 0)
 O_NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 O_NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)
 
+MAX_NICENESS = 19
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 DETACHED_PROCESS, CREATE_NEW_PROCESS_GROUP = 0x8, 0x200  # of Windows; `subprocess` has them only there
 
@@ -77,3 +79,10 @@ def current() -> OperatingSystem:
 
 
 THIS = current()
+
+
+def lower_thread_priority(niceness: int) -> None:
+    """Add to the niceness of the calling thread alone, where the system knows such a thing."""
+    if sys.platform == "linux":
+        total = min(MAX_NICENESS, os.getpriority(os.PRIO_PROCESS, 0) + niceness)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), total)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp import garbage
+
 if TYPE_CHECKING:
     from memory_mcp.settings import Settings
 
@@ -124,8 +126,7 @@ def _run_server(chosen: "Settings", not_shared: str | None = None) -> None:
             sys.stderr.write(AT_TERMINAL)
     else:
         from memory_mcp.server.http import run
-    gc.freeze()
-    gc.enable()
+    garbage.start_collection()
     with open_app(chosen) as app:
         if not_shared and chosen.transport == "stdio":
             log.info("This client has a server of its own: %s.", not_shared)

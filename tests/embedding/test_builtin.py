@@ -46,6 +46,12 @@ def test_a_query_is_embedded_with_a_prefix(builtin: Builtin) -> None:
 
 
 @needs_model
+def test_of_a_long_query_only_the_start_is_embedded(builtin: Builtin) -> None:
+    start = "cats and dogs " * 60  # more than MAX_QUERY_TOKENS
+    np.testing.assert_array_equal(builtin.query(start + "and an invoice " * 60), builtin.query(start))
+
+
+@needs_model
 @pytest.mark.parametrize(
     ("question", "paraphrase", "unrelated"),
     [

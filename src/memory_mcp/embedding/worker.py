@@ -11,6 +11,7 @@ from memory_mcp.clock import new_id
 from memory_mcp.embedding.choice import Embedders
 from memory_mcp.embedding.model import Embedder, Space, space_of
 from memory_mcp.errors import Unavailable
+from memory_mcp.operating_system import lower_thread_priority
 
 if TYPE_CHECKING:
     from memory_mcp.embedding.model import Floats
@@ -21,6 +22,7 @@ POLL_INTERVAL_S = 30.0  # another process may have stopped with texts left, or a
 BUSY_POLL_INTERVAL_S = 5.0  # while texts wait: they may become due, or another process may finish them
 BOOT_SECONDS = 1.0  # before the first poll, so that a starting server answers its client first
 STOP_SECONDS = 2.0
+NICENESS = 5  # beyond the server's: clients wait for answers, and rarely for vectors
 MIN_BACKOFF_S = 1.0  # after a failure, doubled by each further one
 MAX_BACKOFF_S = 15.0
 MAX_WAIT_S = 1.0  # that answers may wait for vectors, in total
@@ -162,6 +164,7 @@ class EmbeddingWorker:
             self._wait_budget_s += max(0.0, unused)
 
     def _run(self) -> None:
+        lower_thread_priority(NICENESS)
         self._wake.wait(BOOT_SECONDS)
         is_first = True
         while not self._stopping.is_set():

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Match, Route
 
-from memory_mcp import __version__
+from memory_mcp import __version__, garbage
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.server import error_encoding, shutdown
 from memory_mcp.server.connections import Config, Connections
@@ -96,7 +96,7 @@ class Server(uvicorn.Server):
         for listening in sockets or ():
             listening.listen(LISTEN_BACKLOG)  # asyncio has set it to the number that it accepts at once
         gc.collect()
-        gc.freeze()  # or each full collection visits everything that was imported, which takes 100 ms
+        garbage.start_collection()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

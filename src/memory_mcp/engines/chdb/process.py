@@ -21,8 +21,9 @@ from memory_mcp.engines.chdb import frames, peer, sandbox
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.glob import find
 from memory_mcp.engines.files.lock import FileLock, is_free
-from memory_mcp.engines.isolation.launch import MAX_NICENESS, start_module
+from memory_mcp.engines.isolation.launch import start_module
 from memory_mcp.errors import Unavailable
+from memory_mcp.operating_system import MAX_NICENESS
 
 START_TIMEOUT_S = 30.0  # on a busy machine
 HELLO_TIMEOUT_S = 15.0

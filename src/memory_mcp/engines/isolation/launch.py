@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import IO
 
 import memory_mcp
+from memory_mcp.operating_system import MAX_NICENESS
 
 PACKAGES = Path(memory_mcp.__file__).parents[1]
-MAX_NICENESS = 19
 
 
 def start_module(

@@ -13,7 +13,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from memory_mcp import logs, settings
+from memory_mcp import garbage, logs, settings
 from memory_mcp.app import App, open_app
 from memory_mcp.errors import AppError
 from memory_mcp.families import registry
@@ -39,8 +39,7 @@ def main(argv: Sequence[str]) -> int:
         chosen = _of_server(of_client)
         logs.configure(chosen.log_level, chosen.data_dir / LOG)
         os.chdir(chosen.data_dir)
-        gc.freeze()
-        gc.enable()
+        garbage.start_collection()
         prepared = registry.chosen(registry.FAMILIES, of_client.families)
         with open_app(chosen, prepared=prepared) as app:
             asyncio.run(SharedServer(app, listening).run())
