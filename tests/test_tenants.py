@@ -22,9 +22,13 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from memory_mcp.caller import Scope
+from memory_mcp.app import open_app
+from memory_mcp.caller import ALL_SCOPES, Caller, Scope
+from memory_mcp.cli.common import new_session
 from memory_mcp.cli.main import cli
+from memory_mcp.conversations import hook_calls
 from memory_mcp.families.registry import FAMILIES
+from memory_mcp.settings import load
 from tests.conftest import ERAS
 from tests.exhaustive import sample
 from tests.server.test_http import events_of
@@ -105,6 +109,10 @@ class Names:
     @property
     def relation(self) -> Arguments:
         return {"from": self.entity, "to": self.other_entity, "relation_type": f"{self.code}_knows"}
+
+    @property
+    def conversation(self) -> str:
+        return f"hooks:{self.code}"
 
     @property
     def portal(self) -> str:
@@ -452,7 +460,26 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         user = made(server.data_dir, "users", "add", "ann")["id"]
         ann = key_of(server, "ann")
         names = fill(ann, user)
+        converse(names, tmp_path_factory.mktemp("hooks"))
         yield House(server, ann, names, everything_listed(Visitor(ann, user, "2026-07-28")), elsewhere)
+
+
+def converse(its: Names, folder: Path) -> None:
+    """A hook keeps a conversation of Ann's, and gives her its first message."""
+    at = datetime.now(UTC).isoformat()
+    message = {"type": "user", "uuid": "1", "timestamp": at, "message": {"content": f"{SECRET} {its.code} hook"}}
+    (folder / its.project).mkdir()
+    transcript = folder / "t.jsonl"
+    transcript.write_text(json.dumps(message) + "\n")
+    settings = load({"data_dir": its.data_dir, "embedder": "none"}, environ={}).settings
+    with open_app(settings, serving=False) as app:
+        caller = Caller(its.user, ALL_SCOPES, frozenset(app.families))
+        named = {"session_id": its.code, "cwd": str(folder / its.project), "transcript_path": str(transcript)}
+        for event, more in (("SessionEnd", {}), ("SessionStart", {"source": "resume"})):
+            answered = app.conversations.answer(
+                caller, new_session(caller), hook_calls.parse("hooks", event, named | more)
+            )
+            assert answered.did != "nothing", answered.why
 
 
 # The same bytes
@@ -751,6 +778,18 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
     ],
     "GET /api/notes/graph": [lambda its: at("/api/notes/graph")],
     "GET /api/recent": [lambda its: at("/api/recent", limit="100"), lambda its: at("/api/recent", family="graph")],
+    "GET /api/conversations": [
+        lambda its: at("/api/conversations"),
+        lambda its: at("/api/conversations", project=its.project, client=its.code),
+    ],
+    "GET /api/conversations/messages": [
+        lambda its: at("/api/conversations/messages", ref=f"conversation:{its.conversation}")
+    ],
+    "GET /api/given": [
+        lambda its: at("/api/given"),
+        lambda its: at("/api/given", ref=f"conversation:{its.conversation}"),
+    ],
+    "GET /api/hooks/calls": [lambda its: at("/api/hooks/calls")],
     "GET /api/overview": [lambda its: at("/api/overview")],
     "GET /api/open": [
         lambda its: at("/api/open", ref=f"memory://note/{its.note}"),
@@ -773,6 +812,8 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
     "POST /api/memories/delete": [
         lambda its: ("/api/memories/delete", {"ref": f"memory://note/{its.note}"}),
         lambda its: ("/api/memories/delete", {"ref": f"graph:{its.project}/{its.entity}"}),
+        lambda its: ("/api/memories/delete", {"ref": f"conversation:{its.conversation}"}),
+        lambda its: ("/api/memories/delete", {"ref": "conversations:"}),
     ],
     "POST /api/memories/restore": [lambda its: ("/api/memories/restore", {"ref": f"graph:{its.project}/{its.entity}"})],
     "GET /api/portals": [lambda its: at("/api/portals")],

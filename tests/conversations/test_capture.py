@@ -66,10 +66,10 @@ def test_a_capture_that_was_killed_goes_on_without_losing_or_doubling_anything(
     monkeypatch.setattr(captures, "BATCH_SIZE", 3)
     advance = storage.advance
 
-    def die(tx: Any, id_: str, read_bytes: int, *more: Any) -> None:
+    def die(tx: Any, id_: str, read_bytes: int, *more: Any) -> bool:
         if read_bytes > 800:  # the notes of this batch are stored, and where to go on is not
             raise KeyboardInterrupt
-        advance(tx, id_, read_bytes, *more)
+        return advance(tx, id_, read_bytes, *more)
 
     with monkeypatch.context() as patch:
         patch.setattr(storage, "advance", die)

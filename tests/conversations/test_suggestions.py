@@ -27,8 +27,12 @@ def test_a_prompt_gets_what_answers_it_once_in_a_conversation(app: App, caller: 
     assert again["output"] is None
     assert "given before" in again["report"]["why"]
     assert given(hook("UserPromptSubmit", session="two", prompt=prompt)) == text
-    [first, *_] = app.conversations.given_memories(caller, 10)
+    [first, second], following = app.conversations.reader.given(caller, None, 2)
     assert (first.conversation, first.event) == ("claude-code:two", "UserPromptSubmit")
+    assert (first.project, second.conversation, following) == ("billing", "claude-code:one", None)
+    [memory] = first.memories
+    assert memory.ref in text
+    assert memory.why.startswith("has the words of the prompt (")
 
 
 def test_a_message_comes_with_those_around_it(hook: Hook) -> None:

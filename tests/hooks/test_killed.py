@@ -10,6 +10,7 @@ import pytest
 from memory_mcp import settings
 from memory_mcp.app import open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.conversations.model import ConversationFilter
 from memory_mcp.families.notes.model import Filter, NoteQuery
 from tests.waiting import eventually
 
@@ -62,5 +63,5 @@ def test_nothing_is_lost_or_doubled(tmp_path: Path, project: Path, monkeypatch: 
         for name in ("one", "two"):
             assert texts(name) == [f"{name} {number}" for number in range(MESSAGES)]
         assert first <= MESSAGES
-        last = app.conversations.latest(caller, "shop", 10)
+        last, _ = app.conversations.reader.page(caller, ConversationFilter("shop"), 10)
         assert {one.id for one in last} == {"claude-code:one", "claude-code:two"}

@@ -18,6 +18,7 @@ from tests.wire import Http, http_server
 COOKIE = "memory_mcp_sign_in"
 NEEDS_A_HUB = "POST /api/mcp/sync/"  # tests/server/test_sync.py has one
 NEEDS_A_MEMORY = {f"POST /api/memories/{verb}" for verb in ("edit", "delete", "restore")}  # tests/server/test_lists.py
+NEEDS_A_CONVERSATION = {"GET /api/conversations/messages"}  # tests/server/test_conversations.py
 ELSEWHERE = {
     "GET /api/events",  # a stream without end; tests/server/test_rest.py listens to it
     "POST /api/mcp/sync/link",  # asks whichever host it is given; tests/server/test_sync.py gives it one
@@ -88,7 +89,7 @@ def test_signed_in_answers_match_the_document(server: Http, api: Any) -> None:
     promised = {f"{method.upper()} {path}" for path, methods in api.raw_schema["paths"].items() for method in methods}
     assert operations == promised - ELSEWHERE
     plain = {label for label in operations if "{" not in label and not label.startswith(NEEDS_A_HUB)}
-    assert succeeded >= plain - {"POST /api/sign-in", "GET /api/open"} - NEEDS_A_MEMORY
+    assert succeeded >= plain - {"POST /api/sign-in", "GET /api/open"} - NEEDS_A_MEMORY - NEEDS_A_CONVERSATION
 
 
 def test_signed_out_refusals_match_the_document(api: Any) -> None:

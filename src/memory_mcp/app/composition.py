@@ -25,6 +25,7 @@ from memory_mcp.families.graph import Graph
 from memory_mcp.families.notes import Notes
 from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.recall import Recall
+from memory_mcp.families.recall.latest import Latest, latest
 from memory_mcp.families.stores import Stores
 from memory_mcp.families.vault import Vault
 from memory_mcp.importers import Importers
@@ -79,6 +80,11 @@ class App:
     @property
     def recall(self) -> Recall:
         return cast("Recall", self.opened["recall"].operations)
+
+    def latest(self, caller: Caller, limit: int, only: str | None = None) -> Latest:
+        """The last writes of all families, or of one. Messages that hooks stored are listed as conversations."""
+        conversations = self.conversations.reader.last_writes(caller, limit) if "notes" in caller.families else []
+        return latest(self.opened, caller, limit, only, [("notes", one) for one in conversations])
 
     def start(self, prepared: Collection[str] | None = None) -> None:
         """Start the work in the background. The files of `prepared` families, or of all, are opened now."""
@@ -217,7 +223,8 @@ def _create_app(
 def _create_conversations(context: Context) -> Conversations:
     operations = {name: one.operations for name, one in context.opened.items()}
     families = Families(operations["notes"], operations["graph"], operations["stores"], operations["recall"])
-    return Conversations(families, context.tenants(CONVERSATIONS_FILE), context.settings, context.clock)
+    notify = partial(context.changes.publish_topic, topic="conversations")
+    return Conversations(families, context.tenants(CONVERSATIONS_FILE), context.settings, context.clock, notify)
 
 
 def _create_sessions(settings: Settings, files: ServerFiles, servers: Servers) -> Sessions:

@@ -1,73 +1,64 @@
-"""memory-mcp list conversations, and rm of a conversation, a project or all that hooks wrote."""
+"""memory-mcp list conversations|given: what hooks have kept, and what they gave to models."""
 
-import shlex
-import sys
 from pathlib import Path
 
-import typer
 from rich.text import Text
 
 from memory_mcp.cli.common import use_app
 from memory_mcp.cli.output import console, print_json
-from memory_mcp.conversations.deletion import ALL, ONE
-from memory_mcp.engines.files.kept_copies import LIFETIME, KeptCopies
-from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.conversations.model import ConversationFilter
+from memory_mcp.families.notes.addresses import conversation_ref
 
-NAME = "conversations"  # beside the families, for list
-
-
-def is_ref(ref: str) -> bool:
-    return ref.startswith((ONE, ALL))
+NO_HOOKS = "`memory-mcp connect CLIENT --auto` sets hooks up."
 
 
 def list_conversations(limit: int, data_dir: Path | None, *, as_json: bool) -> None:
     """Print the conversations that hooks have kept, the last first."""
     with use_app(data_dir) as (app, caller):
-        found = app.conversations.latest(caller, None, limit)
+        found, _ = app.conversations.reader.page(caller, ConversationFilter(), limit)
     if as_json:
         shown = [
-            {"ref": f"{ONE}{one.id}", "project": one.project, "title": one.title, "messages": one.messages}
-            | {"started_at": one.started_at, "last_at": one.last_at}
+            {"ref": one.ref, "project": one.project, "client": one.client, "title": one.title}
+            | {"messages": one.messages, "started_at": one.started_at, "last_at": one.last_at}
             for one in found
         ]
         print_json({"conversations": shown})
         return
     out = console()
     if not found:
-        out.print("Hooks have kept no conversation yet. `memory-mcp connect CLIENT --auto` sets them up.")
+        out.print(f"Hooks have kept no conversation yet. {NO_HOOKS}")
     for one in found:
-        when = one.last_at[:16].replace("T", " ")
-        line = Text.assemble((f"{when}  ", "dim"), (f"{ONE}{one.id}", "cyan"), f"  {one.project}, {one.messages}: ")
+        line = Text.assemble(
+            (f"{_time(one.last_at)}  ", "dim"), (one.ref, "cyan"), f"  {one.project}, {one.messages}: "
+        )
         out.print(line.append(one.title), soft_wrap=True)
 
 
-def rm(ref: str, data_dir: Path | None, *, undo: bool, yes: bool, as_json: bool) -> None:
-    """Archive the notes of a reference, or restore them."""
+def list_given(limit: int, data_dir: Path | None, *, as_json: bool) -> None:
+    """Print what hooks gave to models and why, the last first."""
     with use_app(data_dir) as (app, caller):
-        copies = KeptCopies(app.settings.data_dir / "removed")
-        if undo:
-            copy = copies.get(ref)
-            if copy is None:
-                raise NotFound(f"There is no copy of {ref} to restore.")
-            count = app.conversations.restore(caller, copy)
-            copies.delete(ref)
-        else:
-            if not yes:
-                _confirm(ref)
-            deleted = app.conversations.delete(caller, ref)
-            copies.keep(ref, deleted)
-            count = len(deleted["notes"])
-    what, verb = ("restored", "Restored") if undo else ("deleted", "Deleted")
-    place = ["--data-dir", str(data_dir)] if data_dir else []
-    command = None if undo else shlex.join(["memory-mcp", "rm", "--undo", ref, *place])
+        found, _ = app.conversations.reader.given(caller, None, limit)
     if as_json:
-        print_json({"ref": ref, what: True, "notes": count, "undo": command})
+        shown = [
+            {"at": one.at, "conversation": conversation_ref(one.conversation), "project": one.project}
+            | {"event": one.event, "memories": [vars(memory) for memory in one.memories]}
+            for one in found
+        ]
+        print_json({"given": shown})
         return
-    more = f" Undo it within {LIFETIME.days} days with: {command}" if command else ""
-    typer.echo(f"{verb} {count} notes of {ref}.{more}")
+    out = console()
+    if not found:
+        out.print(f"Hooks have given nothing to a model yet. {NO_HOOKS}")
+    for one in found:
+        to = f"{one.event} in {one.project}"
+        out.print(Text.assemble((f"{_time(one.at)}  ", "dim"), (conversation_ref(one.conversation), "cyan"), f"  {to}"))
+        for memory in one.memories:
+            out.print(Text.assemble(f"  {memory.ref}  ", (memory.why, "dim")), soft_wrap=True)
 
 
-def _confirm(ref: str) -> None:
-    if not sys.stdin.isatty():
-        raise Invalid("Deleting asks for confirmation. Give --yes to skip that.")
-    typer.confirm(f"Delete everything that hooks wrote in {ref}?", abort=True)
+def _time(moment: str) -> str:
+    return moment[:16].replace("T", " ")
+
+
+LISTS = {"conversations": list_conversations, "given": list_given}
+"""What list prints beside the families."""

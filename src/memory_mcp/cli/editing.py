@@ -23,11 +23,11 @@ from memory_mcp.cli import conversations
 from memory_mcp.cli.common import AsJson, DataDir, new_session, use_app
 from memory_mcp.cli.interrupts import Interrupted
 from memory_mcp.cli.output import console, print_json
+from memory_mcp.conversations.deletion import is_ref
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.kept_copies import LIFETIME, KeptCopies
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.family import Call
-from memory_mcp.families.recall.latest import latest
 from memory_mcp.families.recall.references import family_of, open_reference
 from memory_mcp.families.references import Editing
 from memory_mcp.families.registry import FAMILIES
@@ -44,9 +44,9 @@ def list_memories(
         str | None,
         typer.Argument(
             metavar="FAMILY",
-            help=f"One of {', '.join(LISTED)}, or conversations.",
+            help=f"One of {', '.join(LISTED)}; conversations, or given for what hooks gave to models.",
             show_default="all",
-            autocompletion=lambda: LISTED,
+            autocompletion=lambda: [*LISTED, *conversations.LISTS],
         ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at most.")] = 20,
@@ -57,13 +57,14 @@ def list_memories(
 
     Example: memory-mcp list notes --limit 5
     """
-    if family == conversations.NAME:
-        conversations.list_conversations(limit, data_dir, as_json=as_json)
+    if family in conversations.LISTS:
+        conversations.LISTS[family](limit, data_dir, as_json=as_json)
         return
     if family is not None and family not in LISTED:
-        raise typer.BadParameter(f"{family!r} is no family. Use one of: {', '.join(LISTED)}.")
+        known = ", ".join([*LISTED, *conversations.LISTS])
+        raise typer.BadParameter(f"{family!r} is no family. Use one of: {known}.")
     with use_app(data_dir) as (app, caller):
-        found = latest(app.opened, caller, limit, family)
+        found = app.latest(caller, limit, family)
     if as_json:
         shown = [
             {"family": name, "ref": one.ref, "title": one.title, "updated_at": one.at} for name, one in found.writes
@@ -108,6 +109,9 @@ class _Target:
 def _use_target(data_dir: Path | None, ref: str) -> Iterator[tuple[_Target, App]]:
     with use_app(data_dir) as (app, caller):
         call, editing = _editing(app, caller, ref)
+        if is_ref(ref):
+            yield _Target(ref, ref, "everything that hooks wrote there", editing, call), app
+            return
         _, opened = open_reference(app.opened, caller, call.session, ref)
         if not editing.is_one(opened.ref):
             raise Invalid(f"{ref} is a list.", people_hint=f"`memory-mcp show {shlex.quote(ref)}` shows its memories.")
@@ -115,6 +119,8 @@ def _use_target(data_dir: Path | None, ref: str) -> Iterator[tuple[_Target, App]
 
 
 def _editing(app: App, caller: Caller, ref: str) -> tuple[Call[Any], Editing[Any]]:
+    if is_ref(ref):
+        return Call(app.conversations, caller, new_session(caller)), app.conversations.editing
     one, references = family_of(app.opened, caller, ref)
     if references.editing is None:
         raise Invalid(
@@ -213,9 +219,6 @@ def rm(
 
     Example: memory-mcp rm stores:diary/days/may
     """
-    if conversations.is_ref(ref):
-        conversations.rm(ref, data_dir, undo=undo, yes=yes, as_json=as_json)
-        return
     if undo:
         _undo(ref, data_dir, as_json=as_json)
         return

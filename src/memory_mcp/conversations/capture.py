@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,7 @@ from memory_mcp.conversations import redaction, storage, transcripts
 from memory_mcp.conversations.model import SOURCE, Conversation, HookCall, Message, Project
 from memory_mcp.conversations.transcripts import Reading
 from memory_mcp.families.notes import Notes
-from memory_mcp.families.notes.model import Author, NewNote
+from memory_mcp.families.notes.model import Author, Filter, NewNote
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,15 @@ MAX_MESSAGE_CHARS = 100_000
 MAX_TITLE_CHARS = 120
 MAX_RESUMED = 5  # captures of other conversations that did not end
 IMPORTANCE = {"user": 0.2, "assistant": 0.1, "tool": 0.0}  # below that of notes that someone chose to write
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the messages of a transcript are stored."""
+
+    last_note: str | None  # the id
+    added: int = 0  # notes that are new
+    is_deleted: bool = False  # the user deleted the conversation meanwhile
 
 
 class Capture:
@@ -75,16 +85,13 @@ class Capture:
 
     def _read(self, caller: Caller, conversation: Conversation, path: Path) -> int:
         readings = transcripts.read(path, conversation.read_bytes, redaction.redact)
-        after, stored = conversation.last_note, 0
-        while batch := list(islice(readings, BATCH_SIZE)):
-            after, added = self._store(caller, conversation, batch, after)
-            stored += added
+        progress, stored = Progress(conversation.last_note), 0
+        while not progress.is_deleted and (batch := list(islice(readings, BATCH_SIZE))):
+            progress = self._store(caller, conversation, batch, progress.last_note)
+            stored += progress.added
         return stored
 
-    def _store(
-        self, caller: Caller, conversation: Conversation, batch: list[Reading], after: str | None
-    ) -> tuple[str | None, int]:
-        """Returns the id of the last note, and how many are new."""
+    def _store(self, caller: Caller, conversation: Conversation, batch: list[Reading], after: str | None) -> Progress:
         author = Author(SOURCE, conversation.client, conversation.id)
         notes = list(self._notes_of(conversation, batch))
         added = self._notes.series.append(caller, author, notes, after)
@@ -92,8 +99,20 @@ class Capture:
         title = next((_title(one.message.text) for one in batch if one.message.role == "user"), "")
         times = [note.created_at for note in notes if note.created_at]
         with self._files.database(caller.user).write() as tx:
-            storage.advance(tx, conversation.id, batch[-1].end, last, times, len(added), title)
-        return last, len(added)
+            is_wanted = storage.advance(tx, conversation.id, batch[-1].end, last, times, len(added), title)
+        if not is_wanted:
+            self._delete(caller, conversation)
+        return Progress(last, len(added), is_deleted=not is_wanted)
+
+    def _delete(self, caller: Caller, conversation: Conversation) -> None:
+        """Delete what was stored while the user deleted the conversation."""
+        chosen = Filter(source=SOURCE, session=conversation.id)
+        with self._files.database(caller.user).read() as tx:
+            found = storage.get(tx, conversation.id)
+        if found and found.is_purged:
+            self._notes.series.delete(caller, chosen)
+        else:
+            self._notes.series.archive(caller, chosen)
 
     def _notes_of(self, conversation: Conversation, batch: list[Reading]) -> Iterator[NewNote]:
         """Messages that would have expired already are left out."""

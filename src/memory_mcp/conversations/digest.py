@@ -12,7 +12,7 @@ from memory_mcp import tokens
 from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.conversations import storage
-from memory_mcp.conversations.model import SOURCE, HookCall, Project
+from memory_mcp.conversations.model import SOURCE, ConversationFilter, GivenMemory, HookCall, Project
 from memory_mcp.conversations.texts import FRAME_TOKENS, day, one_line
 from memory_mcp.errors import AppError
 from memory_mcp.families.graph import Graph
@@ -54,7 +54,7 @@ class Section:
 @dataclass
 class Digest:
     lines: list[str] = field(default_factory=list)
-    refs: list[str] = field(default_factory=list)
+    memories: list[GivenMemory] = field(default_factory=list)
 
 
 class Digests:
@@ -134,7 +134,7 @@ class Digests:
 
     def _conversations(self, caller: Caller, call: HookCall, project: Project) -> list[Line]:
         with self._files.database(caller.user).read() as tx:
-            found = storage.latest(tx, project.name, MAX_CONVERSATIONS + 1)
+            found = storage.page(tx, ConversationFilter(project.name), MAX_CONVERSATIONS + 1)
         return [
             Line(one_line(f"{day(one.last_at)} {one.title}", MAX_LINE_CHARS), note_uri(one.last_note))
             for one in found
@@ -161,7 +161,7 @@ def _add(digest: Digest, section: Section, left: int) -> int:
     if not shown:
         return 0
     digest.lines += [heading, *map(str, shown)]
-    digest.refs += [line.ref for line in shown]
+    digest.memories += [GivenMemory(line.ref, section.title) for line in shown]
     return used + sum(_cost(line) for line in shown)
 
 

@@ -3,7 +3,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from memory_mcp.families.notes.addresses import conversation_ref
 from memory_mcp.hooks.events import Moment
+from memory_mcp.time_spans import ANY_TIME, Span
 
 Role = Literal["user", "assistant", "tool"]
 
@@ -72,15 +74,55 @@ class Conversation:
     is_unfinished: bool  # a capture began and did not end
     is_deleted: bool  # by the user: it is not captured again
 
+    @property
+    def is_purged(self) -> bool:
+        """Deleted for good."""
+        return self.is_deleted and self.transcript is None
+
+    @property
+    def ref(self) -> str:
+        return conversation_ref(self.id)
+
+    @property
+    def cursor(self) -> "ConversationCursor":
+        return ConversationCursor(self.last_at, self.id)
+
 
 @dataclass(frozen=True)
 class GivenMemory:
     """A memory that was put in front of a model."""
 
-    conversation: str
-    event: str
     ref: str
+    why: str  # such as the heading of the digest, or how near it is to the prompt
+
+
+@dataclass(frozen=True)
+class GivenMemories:
+    """What one call of a hook put in front of a model."""
+
+    seq: int  # of its first memory; later calls have higher ones
+    conversation: str
+    project: str
+    event: str  # as the client names it
     at: str
+    memories: list[GivenMemory]
+
+
+@dataclass(frozen=True)
+class ConversationFilter:
+    """Which conversations: those that fit all of it."""
+
+    project: str | None = None
+    client: str | None = None
+    last: Span = ANY_TIME  # when its last message was written
+
+
+@dataclass(frozen=True)
+class ConversationCursor:
+    """Where a list of conversations, the last first, goes on: after this one."""
+
+    last_at: str
+    id: str
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from memory_mcp.conversations import projects, storage
 from memory_mcp.conversations.capture import Capture
 from memory_mcp.conversations.deletion import Deletion
 from memory_mcp.conversations.digest import Digests
-from memory_mcp.conversations.model import Conversation, GivenMemory, HookAnswer, HookCall, Project
+from memory_mcp.conversations.model import GivenMemory, HookAnswer, HookCall, Project
+from memory_mcp.conversations.reader import ConversationReader
 from memory_mcp.conversations.suggestions import SuggestionLimits, Suggestions
 from memory_mcp.conversations.texts import framed
 from memory_mcp.families.graph import Graph
@@ -30,14 +31,18 @@ class Families:
 
 
 class Conversations:
-    def __init__(self, families: Families, files: Tenants, settings: Settings, clock: Clock) -> None:
+    def __init__(
+        self, families: Families, files: Tenants, settings: Settings, clock: Clock, notify: Callable[[str], None]
+    ) -> None:
+        """`notify` is called with a user whose list of conversations changed, or of what was given to them."""
         self._files = files
+        self._notify = notify
         self._settings = settings
         self._capture = Capture(families.notes, files, settings.hook_days, clock)
         self._digests = Digests(families.notes, families.graph, families.stores, files)
         self._suggestions = Suggestions(families.notes, families.recall)
-        deletion = Deletion(families.notes, files)
-        self.delete, self.restore = deletion.delete, deletion.restore
+        self.reader = ConversationReader(families.notes, files)
+        self.editing = Deletion(families.notes, files).editing
 
     def answer(self, caller: Caller, session: Session, call: HookCall) -> HookAnswer:
         """Do what belongs to an event. Raises AppError, or OSError for a transcript that cannot be read."""
@@ -66,7 +71,9 @@ class Conversations:
     def _start(self, caller: Caller, session: Session, call: HookCall, project: Project) -> HookAnswer:
         max_tokens = self._settings.hook_start_tokens
         digest = self._digests.write(caller, call, project, max_tokens)
-        return self._give(caller, call, project, digest.lines, digest.refs, "there is nothing about this project yet")
+        return self._give(
+            caller, call, project, digest.lines, digest.memories, "there is nothing about this project yet"
+        )
 
     def _prompt(self, caller: Caller, session: Session, call: HookCall, project: Project) -> HookAnswer:
         limits = SuggestionLimits(self._settings.hook_prompt_tokens, self._settings.hook_prompt_memories)
@@ -74,20 +81,27 @@ class Conversations:
             given = storage.given(tx, call.conversation)
         found = self._suggestions.find(caller, session, project, call.prompt, given, limits)
         lines = [passage.text for passage in found.passages]
-        refs = [ref for passage in found.passages for ref in passage.refs]
-        return self._give(caller, call, project, lines, refs, found.why)
+        memories = [memory for passage in found.passages for memory in passage.memories]
+        return self._give(caller, call, project, lines, memories, found.why)
 
     def _give(
-        self, caller: Caller, call: HookCall, project: Project, lines: Sequence[str], refs: Sequence[str], why: str
+        self,
+        caller: Caller,
+        call: HookCall,
+        project: Project,
+        lines: Sequence[str],
+        memories: Sequence[GivenMemory],
+        why: str,
     ) -> HookAnswer:
-        details = {"project": project.name, "refs": list(refs)}
+        """Record what is given, or the reason `why` nothing is."""
+        details = {"project": project.name, "refs": [memory.ref for memory in memories]}
         if not lines:
             return HookAnswer(why=why, details=details)
         with self._files.database(caller.user).write() as tx:
-            storage.add_given(tx, call.conversation, call.event, refs)
-        return HookAnswer(
-            framed(lines), f"gave {len(refs)} {'memory' if len(refs) == 1 else 'memories'}", details=details
-        )
+            storage.add_given(tx, call, project.name, memories)
+        self._notify(caller.user)
+        what = "1 memory" if len(memories) == 1 else f"{len(memories)} memories"
+        return HookAnswer(framed(lines), f"gave {what}", details=details)
 
     def _keep(self, caller: Caller, session: Session, call: HookCall, project: Project) -> HookAnswer:
         details = {"project": project.name}
@@ -99,15 +113,6 @@ class Conversations:
             return HookAnswer(why="the client named no transcript", details=details)
         stored = self._capture.run(caller, call, project)
         resumed = self._capture.resume(caller)
+        self._notify(caller.user)
         more = f", and {resumed} of captures that had not ended" if resumed else ""
         return HookAnswer(did=f"stored {stored} messages{more}", details=details)
-
-    def latest(self, caller: Caller, project: str | None, limit: int) -> list[Conversation]:
-        """The conversations with stored messages, the last first."""
-        with self._files.database(caller.user).read() as tx:
-            return storage.latest(tx, project, limit)
-
-    def given_memories(self, caller: Caller, limit: int) -> list[GivenMemory]:
-        """What was given to models, the last first."""
-        with self._files.database(caller.user).read() as tx:
-            return storage.given_memories(tx, limit)

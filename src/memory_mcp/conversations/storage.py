@@ -4,7 +4,14 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from memory_mcp.conversations.model import Conversation, GivenMemory, HookCall
+from memory_mcp.conversations.model import (
+    Conversation,
+    ConversationCursor,
+    ConversationFilter,
+    GivenMemories,
+    GivenMemory,
+    HookCall,
+)
 from memory_mcp.engines.transactions import Read, Write
 
 _CONVERSATION = """
@@ -36,15 +43,16 @@ def begin_capture(tx: Write, call: HookCall, project: str) -> Conversation:
 
 def advance(
     tx: Write, id_: str, read_bytes: int, last_note: str | None, times: Sequence[str], added: int, title: str
-) -> None:
-    """Record messages of these times that were stored; `added` of them are new."""
-    tx.all(
+) -> bool:
+    """Record messages of these times that were stored; `added` of them are new. False if the conversation was deleted
+    meanwhile."""
+    rows = tx.all(
         """
         UPDATE conversations SET
             read_bytes = :read_bytes, last_note = :last_note, messages = messages + :added,
             title = iif(title = '', :title, title), last_at = iif(messages = 0, :last_at, max(last_at, :last_at)),
             started_at = min(started_at, :first_at)
-        WHERE id = :id
+        WHERE id = :id AND is_deleted = 0 RETURNING id
         """,
         {
             "id": id_,
@@ -56,6 +64,7 @@ def advance(
             "last_at": max(times, default=tx.precise_stamp),
         },
     )
+    return bool(rows)
 
 
 def end_capture(tx: Write, id_: str) -> None:
@@ -66,10 +75,31 @@ def unfinished(tx: Read, limit: int) -> list[Conversation]:
     return _all(tx, "is_unfinished = 1 AND is_deleted = 0", {"limit": limit})
 
 
-def latest(tx: Read, project: str | None, limit: int) -> list[Conversation]:
-    """Those with stored messages, the last first; of a project, or of all."""
-    where = "messages > 0 AND is_deleted = 0 AND (:project IS NULL OR project = :project)"
-    return _all(tx, where, {"project": project, "limit": limit})
+_KEPT = "messages > 0 AND is_deleted = 0"
+_THE_START = ConversationCursor("9", "")  # later than any time
+
+
+def page(
+    tx: Read, chosen: ConversationFilter, limit: int, after: ConversationCursor = _THE_START
+) -> list[Conversation]:
+    """Those with stored messages that match a filter, the last first."""
+    where = f"""
+        {_KEPT} AND (last_at < :last_at OR last_at = :last_at AND id > :id)
+        AND (:project IS NULL OR project = :project) AND (:client IS NULL OR client = :client)
+        AND (:after IS NULL OR last_at >= :after) AND (:before IS NULL OR last_at < :before)
+    """
+    last = {"after": chosen.last.after, "before": chosen.last.before}
+    return _all(tx, where, {"project": chosen.project, "client": chosen.client, "limit": limit} | last | vars(after))
+
+
+def counts(tx: Read) -> tuple[dict[str, int], dict[str, int]]:
+    """How many conversations with stored messages each project has, and each client; the name with the last first."""
+    return _counts(tx, "project"), _counts(tx, "client")
+
+
+def _counts(tx: Read, column: str) -> dict[str, int]:
+    sql = f"SELECT {column}, count(*) FROM conversations WHERE {_KEPT} GROUP BY 1 ORDER BY max(last_at) DESC, 1"
+    return dict(tx.all(sql))
 
 
 def _all(tx: Read, where: str, values: dict[str, Any]) -> list[Conversation]:
@@ -84,6 +114,31 @@ def mark_deleted(tx: Write, ids: Collection[str], *, is_deleted: bool) -> None:
         "UPDATE conversations SET is_deleted = :deleted WHERE id IN (SELECT value FROM json_each(:ids))",
         {"ids": json.dumps(list(ids)), "deleted": is_deleted},
     )
+
+
+def purge(tx: Write, ids: Collection[str]) -> None:
+    """Delete what is known of conversations, except that they are deleted."""
+    values = {"ids": json.dumps(list(ids))}
+    tx.all(
+        """
+        UPDATE conversations SET is_deleted = 1, is_unfinished = 0, title = '', transcript = NULL, last_note = NULL
+        WHERE id IN (SELECT value FROM json_each(:ids))
+        """,
+        values,
+    )
+    tx.all("DELETE FROM given_memories WHERE conversation IN (SELECT value FROM json_each(:ids))", values)
+
+
+def matching(tx: Read, project: str | None, *, include_deleted: bool) -> list[str]:
+    """The ids of the conversations of a project, or of all."""
+    rows = tx.all(
+        """
+        SELECT id FROM conversations WHERE (:project IS NULL OR project = :project) AND is_deleted <= :deleted
+            AND (messages > 0 OR :deleted)
+        """,
+        {"project": project, "deleted": include_deleted},
+    )
+    return [id_ for (id_,) in rows]
 
 
 def _conversation(row: Sequence[Any]) -> Conversation:
@@ -105,21 +160,49 @@ def given(tx: Read, conversation: str) -> set[str]:
     return {ref for (ref,) in rows}
 
 
-def add_given(tx: Write, conversation: str, event: str, refs: Sequence[str]) -> None:
+def add_given(tx: Write, call: HookCall, project: str, memories: Sequence[GivenMemory]) -> None:
     tx.all(
         """
-        INSERT INTO given_memories (conversation, event, ref, at) SELECT :id, :event, value, :now FROM json_each(:refs)
+        INSERT INTO given_memories (conversation, project, event, ref, why, at)
+        SELECT :id, :project, :event, value ->> 0, value ->> 1, :now FROM json_each(:memories)
         """,
-        {"id": conversation, "event": event, "refs": json.dumps(list(refs)), "now": tx.precise_stamp},
+        {
+            "id": call.conversation,
+            "project": project,
+            "event": call.event,
+            "memories": json.dumps([(one.ref, one.why) for one in memories]),
+            "now": tx.precise_stamp,
+        },
     )
 
 
-def given_memories(tx: Read, limit: int) -> list[GivenMemory]:
-    """The last first."""
+def given_memories(tx: Read, conversation: str | None, before: int | None, limit: int) -> list[GivenMemories]:
+    """What calls of hooks gave, the last first: to one conversation or to all, before the call with this number."""
     rows = tx.all(
-        "SELECT conversation, event, ref, at FROM given_memories ORDER BY seq DESC LIMIT :limit", {"limit": limit}
+        """
+        SELECT min(seq), conversation, max(project), event, at, json_group_array(json_array(ref, why) ORDER BY seq)
+        FROM given_memories
+        WHERE (:conversation IS NULL OR conversation = :conversation) AND (:before IS NULL OR seq < :before)
+        GROUP BY conversation, event, at ORDER BY min(seq) DESC LIMIT :limit
+        """,
+        {"conversation": conversation, "before": before, "limit": limit},
     )
-    return [GivenMemory(*row) for row in rows]
+    return [
+        GivenMemories(seq, id_, project, event, at, [GivenMemory(*one) for one in json.loads(memories)])
+        for seq, id_, project, event, at, memories in rows
+    ]
+
+
+def given_counts(tx: Read, ids: Collection[str]) -> dict[str, int]:
+    """How many memories each of these conversations was given."""
+    rows = tx.all(
+        """
+        SELECT conversation, count(*) FROM given_memories
+        WHERE conversation IN (SELECT value FROM json_each(:ids)) GROUP BY 1
+        """,
+        {"ids": json.dumps(list(ids))},
+    )
+    return dict(rows)
 
 
 def delete_before(tx: Write, moment: str) -> None:

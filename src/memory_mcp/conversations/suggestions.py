@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from memory_mcp import tokens
 from memory_mcp.caller import Caller
-from memory_mcp.conversations.model import CONVERSATIONS, PROJECTS, SOURCE, Project
+from memory_mcp.conversations.model import CONVERSATIONS, PROJECTS, SOURCE, GivenMemory, Project
 from memory_mcp.conversations.texts import FRAME_TOKENS, day, one_line
 from memory_mcp.families.notes import Notes
 from memory_mcp.families.notes.addresses import note_uri
@@ -36,7 +36,7 @@ class Passage:
     match: Match
     heading: str
     lines: list[str]
-    refs: list[str]  # of all that is shown
+    memories: list[GivenMemory]  # all that is shown
     first: str | None = None  # the id of its first message
     last: str | None = None
 
@@ -131,7 +131,7 @@ class Suggestions:
             is_last = before is not None and before.id == passage.last
             if (is_last or (after is not None and after.id == passage.first)) and budget.take(f"  {line}"):
                 passage.lines.insert(len(passage.lines) if is_last else 0, line)
-                passage.refs.append(match.ref)
+                passage.memories.append(GivenMemory(match.ref, _why(match)))
                 passage.first, passage.last = (passage.first, id_) if is_last else (id_, passage.last)
                 return True
         return False
@@ -151,7 +151,7 @@ class Suggestions:
         if ref in shown or not budget.take(f"  {line}"):
             return False
         shown.add(ref)
-        passage.refs.append(ref)
+        passage.memories.append(GivenMemory(ref, "beside a message that answers the prompt"))
         passage.lines.insert(place, line)
         return True
 
@@ -176,7 +176,13 @@ def _passage(match: Match, budget: _Budget) -> Passage | None:
     if not budget.take(f"{heading}\n  {text}"):
         return None
     id_ = _note_id(match) if is_message else None
-    return Passage(match, heading, [text], [match.ref], id_, id_)
+    return Passage(match, heading, [text], [GivenMemory(match.ref, _why(match))], id_, id_)
+
+
+def _why(match: Match) -> str:
+    if match.closeness is not None:
+        return f"answers the prompt (closeness {match.closeness:.2f})"
+    return f"has the words of the prompt ({match.lexical or 0.0:.2f})"
 
 
 def _note_id(match: Match) -> str:

@@ -123,6 +123,7 @@ class Filter:
     created: Span = ANY_TIME  # when
     title: str | None = None  # the whole of it, as [[wikilinks]] compare it
     session: str | None = None  # the session it was written in
+    other_than: Source | None = None  # any source but this one
 
     @property
     def is_empty(self) -> bool:

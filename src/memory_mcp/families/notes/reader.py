@@ -150,7 +150,8 @@ class NoteReader:
         return [replace(note, snippet=snippets.beginning(note.snippet)) for note in found], following
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
-        found, _ = self.page(caller, Filter(), "", None, limit, archived=False)
+        """Without the messages of conversations, which are listed as conversations."""
+        found, _ = self.page(caller, Filter(other_than="hook"), "", None, limit, archived=False)
         return [LastWrite(note_uri(note.id), note.title, note.updated_at) for note in found]
 
     def namespaces(self, caller: Caller, offset: int = 0) -> Namespaces:

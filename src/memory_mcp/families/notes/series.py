@@ -1,6 +1,7 @@
 """Series: notes that one author wrote in order, such as the messages of a conversation. Each is stored once."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from memory_mcp.caller import Caller
 from memory_mcp.engines.transactions import UserDatabase, Write
@@ -50,51 +51,61 @@ class NoteSeries:
         before, after = (*wanted, None)[:2]
         return found.get(before or 0), found.get(after or 0)
 
-    def archive(self, caller: Caller, chosen: Filter) -> list[str]:
-        """Archive all notes that match a filter, which must name a source. Returns their ids, for `restore`."""
-        archived: list[str] = []
+    def page(self, caller: Caller, chosen: Filter, after: int, limit: int) -> tuple[list[Note], int | None]:
+        """Live notes in the order they were stored, and where the next page starts; None on the last."""
+        with self._db(caller).read() as tx:
+            seqs = lists.in_order(tx, replace(chosen, within=caller.confined_to), after, limit + 1)
+            found = notes.by_seq(tx, seqs[:limit], caller.confined_to)
+        return [stored.note for stored in found], seqs[limit - 1] if len(seqs) > limit else None
+
+    def importances(self, caller: Caller, chosen: Filter) -> dict[str, float]:
+        """Of the live notes that match a filter, by id: for `restore`."""
+        with self._db(caller).read() as tx:
+            return lists.importances(tx, chosen)
+
+    def archive(self, caller: Caller, chosen: Filter) -> None:
+        """Archive all notes that match a filter, which must name a source."""
         while True:
             with self._db(caller).write() as tx:
-                found = self._some(tx, lists.newest(tx, chosen, 0, MAX_NOTES_PER_TRANSACTION))
+                found = notes.by_seq(tx, lists.in_order(tx, chosen, 0, MAX_NOTES_PER_TRANSACTION))
                 changed = [note for stored in found for note in transactions.archive(tx, stored)[0]]
             if not found:
-                return archived
-            archived += [stored.note.id for stored in found]
+                return
             self._publish(caller, changed)
 
-    def restore(self, caller: Caller, author: Author, ids: Collection[str]) -> int:
-        """Bring archived notes back. Returns how many there were."""
-        wanted, restored = list(ids), 0
+    def restore(self, caller: Caller, author: Author, importances: Mapping[str, float]) -> None:
+        """Bring archived notes back, with their importance."""
+        wanted = list(importances)
         for start in range(0, len(wanted), MAX_NOTES_PER_TRANSACTION):
             with self._db(caller).write() as tx:
                 some = [notes.get(tx, id_) for id_ in wanted[start : start + MAX_NOTES_PER_TRANSACTION]]
-                former = [stored for stored in some if stored and stored.note.archived]
-                revision = Revision(remove_tags=(ARCHIVED,))
                 changed = [
-                    transactions.update(tx, caller, author, one, revision, markdown.Marks()).stored.note
-                    for one in former
+                    _restore(tx, caller, author, stored, importances[stored.note.id])
+                    for stored in some
+                    if stored and stored.note.archived
                 ]
-            restored += len(changed)
             self._publish(caller, changed)
-        return restored
 
-    def delete_expired(self, caller: Caller, source: Source) -> int:
+    def delete(self, caller: Caller, chosen: Filter) -> None:
+        """Delete all notes that match a filter, which must name a source, archived or not, for good."""
+        while True:
+            with self._db(caller).write() as tx:
+                seqs = lists.in_order(tx, chosen, 0, MAX_NOTES_PER_TRANSACTION, include_archived=True)
+                deleted = _delete(tx, seqs)
+            if not deleted:
+                return
+            self._publish(caller, deleted)
+
+    def delete_expired(self, caller: Caller, source: Source) -> None:
         """Delete up to MAX_NOTES_PER_TRANSACTION notes of a source that have expired, for good."""
         with self._db(caller).write() as tx:
-            found = self._some(tx, lists.expired(tx, source, MAX_NOTES_PER_TRANSACTION))
-            for stored in found:
-                transactions.delete(tx, stored)
-        self._publish(caller, [stored.note for stored in found])
-        return len(found)
+            deleted = _delete(tx, lists.expired(tx, source, MAX_NOTES_PER_TRANSACTION))
+        self._publish(caller, deleted)
 
     def _publish(self, caller: Caller, changed: Sequence[Note]) -> None:
         if changed:
             self._files.worker.wake()
             self._events.publish(caller.user, changed, linked=(), list_changed=True)
-
-    @staticmethod
-    def _some(tx: Write, seqs: Sequence[int]) -> list[Stored]:
-        return notes.by_seq(tx, seqs)
 
     def _db(self, caller: Caller) -> UserDatabase:
         return self._files.of(caller.user).db
@@ -107,3 +118,15 @@ def _insert(tx: Write, caller: Caller, author: Author, new: NewNote, previous: S
     if before is not None:
         links.link(tx, before, stored.seq, "link")
     return stored
+
+
+def _restore(tx: Write, caller: Caller, author: Author, former: Stored, importance: float) -> Note:
+    revision = Revision(remove_tags=(ARCHIVED,), importance=importance)
+    return transactions.update(tx, caller, author, former, revision, markdown.Marks()).stored.note
+
+
+def _delete(tx: Write, seqs: Sequence[int]) -> list[Note]:
+    found = notes.by_seq(tx, seqs)
+    for stored in found:
+        transactions.delete(tx, stored)
+    return [stored.note for stored in found]

@@ -1,6 +1,6 @@
 """The last writes in all families."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,16 @@ class Latest:
     incomplete: dict[str, str]  # why a family could not be read
 
 
-def latest(families: Mapping[str, OpenFamily[Any]], caller: Caller, limit: int, only: str | None = None) -> Latest:
-    """The last writes of all families, or of one. A family that cannot be read does not stop the others."""
-    writes: list[tuple[str, LastWrite]] = []
+def latest(
+    families: Mapping[str, OpenFamily[Any]],
+    caller: Caller,
+    limit: int,
+    only: str | None = None,
+    more: Iterable[tuple[str, LastWrite]] = (),
+) -> Latest:
+    """The last writes of all families, or of one, and `more` that others know of. A family that cannot be read does not
+    stop the others."""
+    writes = [(name, write) for name, write in more if name in caller.families and only in (None, name)]
     incomplete = {}
     for name, one in families.items():
         if one.family.last_writes and name in caller.families and only in (None, name):

@@ -27,8 +27,8 @@ SIGN_IN_CHECK_INTERVAL_S = 1.0  # between two checks that the user is still sign
 )
 async def events(request: Request, who: Person) -> EventSourceResponse:
     """A stream of `change` events: the addresses of changed memories (`uris`), whether resources were added or removed
-    (`list_changed`), and other changes (`topics`): `clients`, `keys`, `vectors`, `sync`, or a family that was written
-    to."""
+    (`list_changed`), and other changes (`topics`): `clients`, `keys`, `vectors`, `sync`, `conversations`, or a
+    family that was written to."""
     check_sign_in = partial(pools_of(request).access.run, person_finder(request), user=who.id, family=REST)
     return EventSourceResponse(_stream(request.app.state.listeners, who.id, check_sign_in), ping=PING_INTERVAL_S)
 

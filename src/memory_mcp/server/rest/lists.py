@@ -14,7 +14,6 @@ from memory_mcp.clock import precise_stamp
 from memory_mcp.errors import AppError
 from memory_mcp.families.family import LastWrite
 from memory_mcp.families.notes.model import Filter, NoteQuery, Source, UpdatedCursor
-from memory_mcp.families.recall.latest import latest
 from memory_mcp.families.recall.references import family_of, open_reference
 from memory_mcp.families.references import Opened
 from memory_mcp.search import snippets
@@ -76,9 +75,14 @@ class NotesFilter(BaseModel):
             tags=tuple(self.tag),
             min_importance=self.min_importance,
             source=self.source,
-            created=Span(_start(self.since) if self.since else None, _end(self.until) if self.until else None),
+            created=span(self.since, self.until),
             title=self.title,
         )
+
+
+def span(since: date | None, until: date | None) -> Span:
+    """Both days included."""
+    return Span(_start(since) if since else None, _end(until) if until else None)
 
 
 def _start(day: date) -> str:
@@ -116,7 +120,7 @@ def recent_writes(
 ) -> WritesShown:
     """The latest writes, in every family."""
     person.require(Scope.READ)
-    found = latest(app.opened, person, limit, family)
+    found = app.latest(person, limit, family)
     return WritesShown(
         writes=[_write_shown(app, person, name, one, has_text=text) for name, one in found.writes],
         incomplete=[Unread(family=family, error=why) for family, why in found.incomplete.items()],

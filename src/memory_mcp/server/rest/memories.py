@@ -14,6 +14,7 @@ from pydantic import Field
 from memory_mcp.access.tenants import folder_of
 from memory_mcp.app import App
 from memory_mcp.caller import Caller, Scope
+from memory_mcp.conversations import deletion as conversations
 from memory_mcp.engines.files.kept_copies import KeptCopies
 from memory_mcp.errors import Invalid
 from memory_mcp.families.family import Arguments, Call, OpenFamily, Tool
@@ -21,11 +22,12 @@ from memory_mcp.families.recall.references import family_of, open_reference
 from memory_mcp.families.references import Editing
 from memory_mcp.server.arguments import MAX_FIELD_BYTES
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
-from memory_mcp.server.rest.common import refusals
+from memory_mcp.server.rest.common import refusals, require
 from memory_mcp.server.rest.routes import mine
 from memory_mcp.server.rest.shapes import (
     MAX_REF_CHARS,
     MemoryDeleted,
+    MemoryDeletion,
     MemoryEdit,
     MemoryEdited,
     MemoryRef,
@@ -36,6 +38,10 @@ from memory_mcp.server.rest.tools import run_tool, session_of
 
 class OneRef(Arguments):
     ref: str = Field(max_length=MAX_REF_CHARS)
+
+
+class Delete(OneRef):
+    for_good: bool = False
 
 
 class Edit(OneRef):
@@ -51,9 +57,11 @@ def edit_memory(editing: Editing[Any], _: KeptCopies, call: Call[Any], wanted: E
     return {"ref": wanted.ref}
 
 
-def delete_memory(editing: Editing[Any], copies: KeptCopies, call: Call[Any], wanted: OneRef) -> dict[str, Any]:
+def delete_memory(editing: Editing[Any], copies: KeptCopies, call: Call[Any], wanted: Delete) -> dict[str, Any]:
     copies.delete_expired()
-    editing.delete(call, wanted.ref, partial(copies.keep, wanted.ref))
+    editing.delete(call, wanted.ref, None if wanted.for_good else partial(copies.keep, wanted.ref))
+    if wanted.for_good:
+        copies.delete(wanted.ref)
     return {"ref": wanted.ref}
 
 
@@ -71,10 +79,11 @@ def edit(body: MemoryEdit, request: Request, app: TheApp, person: ThePerson) -> 
 
 
 @mine.post("/memories/delete", responses=refusals(404, 409, 413, 422))
-def delete(body: MemoryRef, request: Request, app: TheApp, person: ThePerson) -> MemoryDeleted:
-    """Delete a memory. For 30 days it can be restored."""
-    given = {"ref": _one_ref(app, person, body.ref)}
-    return MemoryDeleted.model_validate(_run(request, app, person, delete_memory, Scope.DELETE, OneRef, given))
+def delete(body: MemoryDeletion, request: Request, app: TheApp, person: ThePerson) -> MemoryDeleted:
+    """Delete a memory: for 30 days it can be restored, unless it is deleted for good. `conversation:ID` deletes what
+    hooks stored of a conversation, `conversations:PROJECT` of a project, and `conversations:` all of it."""
+    given = body.model_dump(exclude_defaults=True) | {"ref": _one_ref(app, person, body.ref)}
+    return MemoryDeleted.model_validate(_run(request, app, person, delete_memory, Scope.DELETE, Delete, given))
 
 
 @mine.post("/memories/restore", responses=refusals(404, 409, 413, 422))
@@ -87,6 +96,8 @@ def restore(body: MemoryRef, request: Request, app: TheApp, person: ThePerson) -
 def _one_ref(app: App, person: Caller, ref: str) -> str:
     """The reference as its family writes it. Raises NotFound, and Invalid for a list."""
     _, editing = _editing(app, person, ref)
+    if editing is app.conversations.editing:
+        return ref
     _, opened = open_reference(app.opened, person, session_of(app, person), ref)
     if not editing.is_one(opened.ref):
         raise Invalid("This is a list. Open one memory of it.", field="ref")
@@ -94,6 +105,9 @@ def _one_ref(app: App, person: Caller, ref: str) -> str:
 
 
 def _editing(app: App, person: Caller, ref: str) -> tuple[OpenFamily[Any], Editing[Any]]:
+    if conversations.is_ref(ref):
+        require(person, "notes", Scope.READ)
+        return app.opened["notes"], app.conversations.editing
     one, references = family_of(app.opened, person, ref)
     if references.editing is None:
         raise Invalid("Rows are edited in their table.", field="ref")

@@ -299,8 +299,14 @@ class StoreFileEdited(RequestBody):
 
 class MemoryRef(RequestBody):
     ref: str = Field(
-        description="As recall_memories and GET /api/recent give it.", min_length=1, max_length=MAX_REF_CHARS
+        description="As recall_memories, GET /api/recent and GET /api/conversations give it.",
+        min_length=1,
+        max_length=MAX_REF_CHARS,
     )
+
+
+class MemoryDeletion(MemoryRef):
+    for_good: bool = Field(False, description="Keep no copy: it cannot be restored.")
 
 
 class MemoryEdit(MemoryRef):

@@ -278,6 +278,21 @@ def newest(tx: Read, chosen: Filter, offset: int, limit: int) -> list[int]:
     return [seq for (seq,) in rows]
 
 
+def in_order(tx: Read, chosen: Filter, after: int, limit: int, *, include_archived: bool = False) -> list[int]:
+    """Notes that match a filter in the order they were stored, after this one."""
+    fits = " AND ".join(["TRUE", *_conditions(chosen)]) if include_archived else _fits(chosen)
+    rows = tx.all(
+        f"SELECT seq FROM notes WHERE seq > :after AND {fits} ORDER BY seq LIMIT :limit",
+        _filter_values(tx, chosen) | {"after": after, "limit": limit},
+    )
+    return [seq for (seq,) in rows]
+
+
+def importances(tx: Read, chosen: Filter) -> dict[str, float]:
+    """Of the notes that match a filter, by id."""
+    return dict(tx.all(f"SELECT id, importance FROM notes WHERE {_fits(chosen)}", _filter_values(tx, chosen)))
+
+
 def expired(tx: Read, source: str, limit: int) -> list[int]:
     """Notes of a source that have expired, archived or not."""
     rows = tx.all(
@@ -327,6 +342,8 @@ def _conditions(chosen: Filter) -> list[str]:
         conditions.append("importance >= :min_importance")
     if chosen.source is not None:
         conditions.append("source = :source")
+    if chosen.other_than is not None:
+        conditions.append("source <> :other_than")
     if chosen.session is not None:
         conditions.append("session_id = :session")
     if chosen.created.after is not None:
@@ -348,6 +365,7 @@ def _filter_values(tx: Read, chosen: Filter) -> dict[str, Any]:
         "folder": chosen.folder,
         "min_importance": chosen.min_importance,
         "source": chosen.source,
+        "other_than": chosen.other_than,
         "session": chosen.session,
         "created_after": chosen.created.after,
         "created_before": chosen.created.before,
