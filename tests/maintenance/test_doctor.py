@@ -182,6 +182,20 @@ REPORTED: dict[str, tuple[str, str, Callable[[Path], object]]] = {
         "stores.yaml",
         lambda d: (d / "stores.yaml").write_text("away: /nowhere/at/all\n"),
     ),
+    "a record that sync set aside": (
+        "sync",
+        "notes.db",
+        lambda d: sql(d / "notes.db", "INSERT INTO sync_set_aside VALUES ('77', 'team', 'it has no title', 'now')"),
+    ),
+    "a note that the hub refuses": (
+        "sync",
+        "notes.db",
+        lambda d: sql(
+            d / "notes.db",
+            "INSERT INTO sync_namespaces (namespace, enabled, enabled_at) VALUES ('default', 1, 'now')",
+            "INSERT INTO sync_outbox (note_id, refused) SELECT id, 'it is too large' FROM notes LIMIT 1",
+        ),
+    ),
     "no list of stores": ("store", "stores.yaml", lambda d: (d / "stores.yaml").write_text("[1, 2]\n")),
 }
 

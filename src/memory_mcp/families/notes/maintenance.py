@@ -1,16 +1,20 @@
-"""Export and import of notes: a markdown file for each, and a list of their links."""
+"""Export and import of notes: a markdown file for each, and a list of their links. What sync could not exchange."""
 
+from collections.abc import Iterator
 from typing import Any, get_args
 from uuid import UUID
 
 import yaml
 
 from memory_mcp.clock import instant, precise_stamp, utc_now
-from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.engines.sqlite import integrity
+from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.maintenance import (
     ExportFolder,
     FamilyMaintenance,
+    Finding,
     ImportFolder,
+    Inspection,
     file_name,
     read_small,
     text_of,
@@ -19,6 +23,8 @@ from memory_mcp.families.maintenance import (
 )
 from memory_mcp.families.notes.model import Note, Source, Tag
 from memory_mcp.families.notes.operations import Notes
+from memory_mcp.families.notes.schema import NOTES_FILE
+from memory_mcp.families.notes.storage.sync import namespaces
 from memory_mcp.search.ranking import DEFAULT_IMPORTANCE
 
 FOLDER, LINKS = "notes", "links.jsonl"
@@ -158,6 +164,33 @@ def _time(fields: dict[str, Any], name: str) -> str | None:
     return precise_stamp(instant(str(fields[name]))) if fields.get(name) else None
 
 
+def _check(inspection: Inspection) -> Iterator[Finding]:
+    """Name the notes that sync could not exchange."""
+    for tenant in inspection.tenants:
+        [file] = tenant.files(NOTES_FILE)
+        try:
+            if not file.path.exists() or not integrity.is_current(file.path, file.kind.schema, file.lock):
+                continue
+            with inspection.open(file) as db, db.read() as tx:
+                synced, skipped = namespaces.namespaces(tx), namespaces.set_aside(tx)
+        except AppError:  # found with the databases
+            continue
+        inspection.checked["synced namespaces"] += len(synced)
+        refused = [reason for namespace in synced for reason in namespace.refused]
+        if refused:
+            yield _not_exchanged(file.name, "the hub refuses", refused)
+        if skipped:
+            yield _not_exchanged(file.name, "this node cannot merge", [f"{one.id}: {one.reason}" for one in skipped])
+
+
+def _not_exchanged(place: str, what: str, reasons: list[str]) -> Finding:
+    count = f"{len(reasons)} notes" if len(reasons) > 1 else "a note"
+    message = f"{what} {count}, such as {reasons[0]} (memory-mcp sync status lists them)"
+    return Finding("sync", place, "problem", message)
+
+
 MAINTENANCE = FamilyMaintenance[Notes](
-    exports={"notes": _export, "links": _export_links}, imports={"notes": _import, "links": _import_links}
+    exports={"notes": _export, "links": _export_links},
+    imports={"notes": _import, "links": _import_links},
+    check=_check,
 )
