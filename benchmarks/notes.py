@@ -124,7 +124,7 @@ class Bare:
     def _by_words(self, question: str) -> list[Any]:
         found = self._connection.execute(
             "SELECT rowid FROM bare WHERE bare MATCH ? ORDER BY rank LIMIT ?",
-            (fts_query.either(fts_query.terms(question)), LIMIT),
+            (fts_query.any_of(fts_query.terms(question)), LIMIT),
         )
         return found.fetchall()
 

@@ -30,7 +30,7 @@ Floats = NDArray[np.float32]
 
 SPACE = Space("builtin", model_files.MODEL, 384)
 SEED = 1
-TOGETHER = 500  # notes in one transaction: the index of words then has pieces of many ages, as in real use
+TOGETHER = 500  # notes in one transaction: the full-text index then has pieces of many ages, as in real use
 SITTING = 5  # notes written one after another in one session, each the context of the next
 BETWEEN = timedelta(minutes=5)
 MERGES = 200  # at most: what a server does in as many pauses

@@ -49,10 +49,10 @@ def test_paths_of_windows_are_relative_only_elsewhere() -> None:
 
 def test_a_store_on_windows_refuses_drives_and_backslashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operating_system, "THIS", WINDOWS)
-    assert paths.parsed("notes/today") == ("notes", "today")
+    assert paths.parse("notes/today") == ("notes", "today")
     for path in ("C:/x", "a\\..\\..\\b"):
         with pytest.raises(Invalid, match="relative to the store"):
-            paths.parsed(path)
+            paths.parse(path)
 
 
 def test_names_that_windows_reserves_are_files_elsewhere() -> None:

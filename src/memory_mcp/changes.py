@@ -10,10 +10,10 @@ from memory_mcp.caller import Caller
 
 log = logging.getLogger(__name__)
 
-GATHER_S = 0.05  # changes within it are sent together: a thousand writes must not become a thousand notifications
+BATCH_DELAY_S = 0.05  # changes meanwhile are sent together: a thousand writes must not become a thousand notifications
 MAX_URI_BYTES = 1500  # in one change
 
-_Where = tuple[str, str | None]  # the user and, if it is one alone, the namespace
+_Audience = tuple[str, str | None]  # the user and, if it is one alone, the namespace
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Changes:
         self._listeners: list[Callable[[Change], None]] = []
         self._guard = threading.Lock()
         self._something = threading.Event()
-        self._uris: dict[_Where, dict[str, None]] = {}  # in the order they changed
-        self._lists: set[_Where] = set()
+        self._uris: dict[_Audience, dict[str, None]] = {}  # in the order they changed
+        self._lists: set[_Audience] = set()
         self._topics: dict[str, dict[str, None]] = {}  # by user
         self._closing = False
         threading.Thread(target=self._run, name="changes", daemon=True).start()
@@ -70,7 +70,7 @@ class Changes:
     def _run(self) -> None:
         while not self._closing:
             self._something.wait()
-            time.sleep(0 if self._closing else GATHER_S)
+            time.sleep(0 if self._closing else BATCH_DELAY_S)
             self._something.clear()
             self._flush()
 
@@ -81,13 +81,13 @@ class Changes:
             topics, self._topics = self._topics, {}
         for where, changed in gathered.items():
             user, namespace = where
-            for number, uris in enumerate(_portions(changed)):
+            for number, uris in enumerate(_batches(changed)):
                 own_topics = tuple(topics.pop(user, ()))  # with the first change of the user, not as another one
-                self._pass_on(Change(user, uris, where in lists and number == 0, own_topics, namespace))
+                self._notify_listeners(Change(user, uris, where in lists and number == 0, own_topics, namespace))
         for user, others in topics.items():
-            self._pass_on(Change(user, (), topics=tuple(others)))
+            self._notify_listeners(Change(user, (), topics=tuple(others)))
 
-    def _pass_on(self, change: Change) -> None:
+    def _notify_listeners(self, change: Change) -> None:
         for listener in self._listeners:
             try:
                 listener(change)
@@ -95,7 +95,7 @@ class Changes:
                 log.exception("A listener for changes failed; the others are still notified")
 
 
-def _portions(uris: Iterable[str]) -> Iterator[tuple[str, ...]]:
+def _batches(uris: Iterable[str]) -> Iterator[tuple[str, ...]]:
     """Groups of at most MAX_URI_BYTES, so that each fits into one message of any transport."""
     portion: list[str] = []
     size = 0

@@ -35,7 +35,7 @@ def not_found(message: str, name: str, known: Iterable[str], **more: Any) -> Not
     """The error for a name that nothing has, with the nearest of those that the caller may see: `known` must hold no
     others. `more` is as for NotFound."""
     near = nearest(name, known)
-    return NotFound(" ".join(filter(None, [message, did_you_mean(near)])), **more, **data_of(near))
+    return NotFound(" ".join(filter(None, [message, did_you_mean(near)])), **more, **error_data(near))
 
 
 def seen_by(caller: Caller | None, names: Callable[[], Iterable[str]]) -> Iterable[str]:
@@ -43,8 +43,8 @@ def seen_by(caller: Caller | None, names: Callable[[], Iterable[str]]) -> Iterab
     return names() if caller and Scope.READ in caller.scopes else ()
 
 
-def data_of(near: list[str]) -> dict[str, Any]:
-    """What an error carries for programs."""
+def error_data(near: list[str]) -> dict[str, Any]:
+    """The data of an error, for programs."""
     return {"nearest": near} if near else {}
 
 

@@ -36,7 +36,7 @@ def test_the_newest_come_first_and_pages_join_without_gap_or_overlap(db: Databas
 
 
 def test_beyond_the_limit_a_users_oldest_records_are_deleted(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit_module, "MAX_ENTRIES_PER_USER", 5)
+    monkeypatch.setattr(audit_module, "MAX_RECORDS_PER_USER", 5)
     audit = Audit(db)
     ann = Users(db, audit).add("ann").id
     audit.record(ann, AuditEvent("hers"))

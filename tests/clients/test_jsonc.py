@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.clients import jsonc
-from memory_mcp.clients.jsonc import Broken
+from memory_mcp.clients.jsonc import MalformedFile
 
 PATH = ("mcpServers", "memory")
 OURS = {"command": "memory-mcp", "args": ["--data-dir", "/somewhere"]}
@@ -105,13 +105,13 @@ def test_a_value_is_replaced_in_place() -> None:
     ["{", "[]", "null", '{"a": }', '{"a": 1 "b": 2}', "{'a': 1}", "{,}", '{"a": 1} {"b": 2}', "/* open", "[" * 100_000],
 )
 def test_malformed_texts_are_refused(text: str) -> None:
-    with pytest.raises(Broken):
+    with pytest.raises(MalformedFile):
         jsonc.value(text)
 
 
 @pytest.mark.parametrize("servers", ["[]", "null", '"x"', "1"])
 def test_a_section_of_another_kind_is_not_overwritten(servers: str) -> None:
-    with pytest.raises(Broken, match="mcpServers"):
+    with pytest.raises(MalformedFile, match="mcpServers"):
         jsonc.put(f'{{"mcpServers": {servers}}}', PATH, OURS)
 
 

@@ -339,11 +339,11 @@ def test_a_project_has_its_own_file(connections: ClientConfigurations, client: C
         return
     plan: Plan = connections.plan(client, OURS, in_project=True)
     connections.apply(plan)
-    assert parse(machine.here / client.project_file)[client.section]["memory"] == client.entry(OURS)
+    assert parse(machine.current_dir / client.project_file)[client.section]["memory"] == client.entry(OURS)
     [status] = [status for status in connections.all() if status.client is client]
     assert (status.names, status.project_names) == ((), ("memory",))
     connections.apply(connections.plan_undo(client, in_project=True))
-    assert list(machine.here.iterdir()) == []
+    assert list(machine.current_dir.iterdir()) == []
 
 
 def test_the_list_shows_installed_and_connected_clients_and_problems(

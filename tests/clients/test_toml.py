@@ -3,7 +3,7 @@
 import pytest
 
 from memory_mcp.clients import toml
-from memory_mcp.clients.jsonc import Broken
+from memory_mcp.clients.jsonc import MalformedFile
 
 PATH = ("mcp_servers", "memory")
 OURS = {"url": "http://127.0.0.1:8765/mcp", "http_headers": {"Authorization": "Bearer x"}}
@@ -56,10 +56,10 @@ def test_a_field_is_changed_in_place() -> None:
 
 @pytest.mark.parametrize("text", ["a = \n", "[a\n", "a = 1\na = 2\n"])
 def test_malformed_texts_are_refused(text: str) -> None:
-    with pytest.raises(Broken, match=r"line \d"):
+    with pytest.raises(MalformedFile, match=r"line \d"):
         toml.value(text)
 
 
 def test_a_section_of_another_kind_is_not_overwritten() -> None:
-    with pytest.raises(Broken, match="mcp_servers"):
+    with pytest.raises(MalformedFile, match="mcp_servers"):
         toml.put("mcp_servers = 1\n", PATH, OURS)

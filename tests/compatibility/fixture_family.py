@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from memory_mcp.caller import Scope
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.families.family import Arguments, Call, Document, Family, Listed, ResourcePage, Template
+from memory_mcp.families.family import Arguments, Call, Document, Family, ListedResource, ResourcePage, Template
 
 STATIC_TEXT = "test://static-text"
 STATIC_BINARY = "test://static-binary"  # read in profile.py: a family's documents are text
@@ -17,9 +17,9 @@ IDS = ("1", "12", "123")  # what completion knows of the template
 def list_page(call: Call[None], position: str | None, limit: int) -> ResourcePage:
     return ResourcePage(
         (
-            Listed(STATIC_TEXT, "static-text", "A text that never changes.", "text/plain"),
-            Listed(STATIC_BINARY, "static-binary", "An image that never changes.", "image/png"),
-            Listed(WATCHED, "watched-resource", "A resource to subscribe to.", "text/plain"),
+            ListedResource(STATIC_TEXT, "static-text", "A text that never changes.", "text/plain"),
+            ListedResource(STATIC_BINARY, "static-binary", "An image that never changes.", "image/png"),
+            ListedResource(WATCHED, "watched-resource", "A resource to subscribe to.", "text/plain"),
         )
     )
 
@@ -50,7 +50,7 @@ fixtures = Family[None](
     templates=(Template(TEMPLATE, "template", "Data under an id."),),
     list_resources=list_page,
     read_resource=read,
-    watched=lambda call, uri: uri,
+    subscription_uri=lambda call, uri: uri,
     complete=complete,
 )
 

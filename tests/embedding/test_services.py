@@ -122,7 +122,7 @@ def test_an_invalid_host_is_unavailable(host: str) -> None:
 
 def set_seconds(patch: pytest.MonkeyPatch, seconds: float) -> None:
     """How long an answer may take."""
-    for name in ("BATCH_SECONDS", "QUERY_SECONDS", "PROBE_SECONDS"):
+    for name in ("BATCH_TIMEOUT_S", "QUERY_TIMEOUT_S", "PROBE_TIMEOUT_S"):
         patch.setattr(services, name, seconds)
 
 
@@ -229,7 +229,7 @@ def test_a_search_does_not_wait_twice_for_a_service_that_hangs(
     tmp_path: Path, service: FakeService, short_timeouts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(query_vectors, "RETRY_DELAY_S", 60.0)
-    monkeypatch.setattr(services, "QUERY_SECONDS", 0.2)
+    monkeypatch.setattr(services, "QUERY_TIMEOUT_S", 0.2)
     with server(tmp_path, **ollama(service)) as notes:
         notes.create("Something about tea")
         eventually(NotesFile(tmp_path).is_done)

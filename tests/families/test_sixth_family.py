@@ -30,7 +30,7 @@ from memory_mcp.families.recall.counts import counts_by_family
 from memory_mcp.families.recall.latest import latest
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.references import GroupSize, Opened, References
-from memory_mcp.families.registry import STORING, with_recall
+from memory_mcp.families.registry import STORAGE_FAMILIES, with_recall
 from memory_mcp.families.texts import Group, Text
 from memory_mcp.maintenance import Export, read_export
 from memory_mcp.server.protocol import McpServer
@@ -139,7 +139,7 @@ diary = Family[Diary](
     sizes=lambda diary, caller: [GroupSize("days", len(diary.days(caller)), "2030-01-01T00:00:00Z", "diary:")],
     groups=Diary.groups,
 )
-FAMILIES = with_recall((*STORING, diary))
+FAMILIES = with_recall((*STORAGE_FAMILIES, diary))
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset(FAMILIES))
 HERE = Session(new_id(), Connection(LOCAL_USER, new_id()))
 

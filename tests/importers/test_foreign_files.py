@@ -87,7 +87,7 @@ def test_files_of_the_memory_tool_become_memories_at_their_paths(app: App, forei
     assert xml.metadata.updated_at
     plan = app.stores.get(ME, "moved", "notes/plan", include_expired=False)
     assert plan.content == "# Plan\n\n- test\n- ship"
-    listed = app.stores.look_into(ME, "moved", "notes", 0, include_expired=False)
+    listed = app.stores.list_category(ME, "moved", "notes", 0, include_expired=False)
     assert [one.path for one in listed.memories] == ["notes/meeting.txt", "notes/plan"]
 
 

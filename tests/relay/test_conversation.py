@@ -1,24 +1,24 @@
 import json
 from typing import Any
 
-from memory_mcp.relay.conversation import Conversation
+from memory_mcp.relay.conversation import ConversationState
 
 
 def line(**message: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n"
 
 
-def send(conversation: Conversation, **message: Any) -> None:
+def send(conversation: ConversationState, **message: Any) -> None:
     if request := conversation.note_request(line(**message)):
         request.is_sent = True
 
 
-def lost_ids(conversation: Conversation) -> list[Any]:
+def lost_ids(conversation: ConversationState) -> list[Any]:
     return [json.loads(lost["line"])["id"] for lost in conversation.take_lost()]
 
 
 def test_requests_without_an_answer_are_lost_with_the_server() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     for id_ in (1, "1", 2, 3, "a,b"):
         send(conversation, id=id_, method="ping")
     conversation.note_answer(line(id=1, result={}))
@@ -31,21 +31,21 @@ def test_requests_without_an_answer_are_lost_with_the_server() -> None:
 
 
 def test_a_request_that_was_not_sent_is_not_lost() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     conversation.note_request(line(id=1, method="ping"))
     assert conversation.take_lost() == []
     assert not conversation.is_settled
 
 
 def test_requests_with_an_id_that_servers_do_not_answer_under_are_not_waited_for() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     for id_ in (None, 1.5, True, {"a": 1}):
         assert conversation.note_request(line(id=id_, method="ping")) is None
     assert conversation.is_settled
 
 
 def test_the_setup_of_a_connection_is_kept_once_it_has_succeeded() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     hello = {"protocolVersion": "2025-11-25"}
     session = {"name": "set_session_id", "arguments": {"session_id": "mine"}}
     send(conversation, id=1, method="initialize", params=hello)
@@ -70,7 +70,7 @@ def test_the_setup_of_a_connection_is_kept_once_it_has_succeeded() -> None:
 
 
 def test_lines_that_are_no_messages_are_passed_over() -> None:
-    conversation = Conversation()
+    conversation = ConversationState()
     for odd in (b"not json\n", b"[]\n", b"[" * 100_000, b'{"id": 3}\n', b'{"method": 5, "id": 1}\n', b"\xff\n"):
         assert conversation.note_request(odd) is None
         conversation.note_answer(odd)

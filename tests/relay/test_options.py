@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp import settings
-from memory_mcp.relay.options import NotShared, Options, default_data_dir
+from memory_mcp.relay.options import NotShared, RelayOptions, default_data_dir
 
 
 @pytest.mark.parametrize("home", [None, "/elsewhere", " "])
@@ -29,7 +29,7 @@ def test_the_default_data_directory_is_that_of_the_settings(monkeypatch: pytest.
 def test_the_data_directory_comes_from_flags_then_the_environment(
     arguments: list[str], environ: dict[str, str], expected: str
 ) -> None:
-    assert Options(arguments, environ).data_dir == expected
+    assert RelayOptions(arguments, environ).data_dir == expected
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def test_settings_can_ask_for_a_server_in_the_own_process(
     if config:
         (tmp_path / "config.toml").write_text(config)
     with pytest.raises(NotShared):
-        Options(["--data-dir", str(tmp_path), *arguments], environ)
+        RelayOptions(["--data-dir", str(tmp_path), *arguments], environ)
 
 
 def test_only_our_variables_are_sent_to_the_server() -> None:
     environ = {"MEMORY_MCP_SCOPES": "read-only", "OLLAMA_HOST": "x", "AWS_SECRET_ACCESS_KEY": "secret"}
-    assert Options([], environ).environ == {"MEMORY_MCP_SCOPES": "read-only", "OLLAMA_HOST": "x"}
+    assert RelayOptions([], environ).environ == {"MEMORY_MCP_SCOPES": "read-only", "OLLAMA_HOST": "x"}

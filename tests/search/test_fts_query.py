@@ -28,7 +28,7 @@ def test_no_query_ever_fails(query: str) -> None:
     if expression is not None:
         search(expression)
     if terms := fts_query.terms(query):
-        search(fts_query.either(terms))
+        search(fts_query.any_of(terms))
 
 
 marks = st.sampled_from(string.punctuation + "—…。、「」“”🥑🎉→")
@@ -42,7 +42,7 @@ def test_text_is_found_by_itself(text: str) -> None:
         index.execute("DELETE FROM notes")
         index.execute("INSERT INTO notes VALUES ('', ?, '')", (fts_query.spaced(text),))
         if terms := fts_query.terms(text):
-            tokens = index.execute("SELECT 1 FROM notes WHERE notes MATCH ?", (fts_query.either(terms),)).fetchall()
+            tokens = index.execute("SELECT 1 FROM notes WHERE notes MATCH ?", (fts_query.any_of(terms),)).fetchall()
             assert tokens or not any(character.isalnum() for character in text)
 
 

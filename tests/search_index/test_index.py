@@ -11,7 +11,7 @@ import pytest
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER as USER
-from memory_mcp.embedding import Embedders, Options
+from memory_mcp.embedding import Embedders, EmbeddingOptions
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.transactions import Read
 from memory_mcp.search_index import SCHEMA, IndexHit, IndexQuery, IndexRecreated, IndexText, SearchIndex
@@ -20,7 +20,7 @@ from tests.embedding.running import shorten_timeouts
 from tests.waiting import eventually
 
 GROUP = "stores/diary"
-NO_EMBEDDER = Options("none", None, "", "", None, Path("/nowhere"))
+NO_EMBEDDER = EmbeddingOptions("none", None, "", "", None, Path("/nowhere"))
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_new_version_with_the_same_text_keeps_its_vectors(
     tenants: Tenants, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shorten_timeouts(monkeypatch)
-    options = Options("ollama", None, service.url, "tiny", None, Path("/nowhere"))
+    options = EmbeddingOptions("ollama", None, service.url, "tiny", None, Path("/nowhere"))
     index = SearchIndex(tenants, Embedders(options))
     first = [text("same", "the teapot is blue", tags=("Kitchen",)), text("other", "a red chair")]
     index.add(USER, GROUP, first)

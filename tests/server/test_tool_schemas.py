@@ -11,7 +11,7 @@ import pytest
 from mcp import Client
 
 from memory_mcp.caller import Scope
-from memory_mcp.families.registry import FAMILIES, chosen
+from memory_mcp.families.registry import FAMILIES, select
 from memory_mcp.server.tool_list import ToolList
 
 SCHEMAS = Path(__file__).parents[1] / "tool_schemas"
@@ -59,7 +59,7 @@ async def test_the_whole_list_stays_small(client: Client) -> None:
 
 def test_the_list_of_notes_with_recall_is_smaller() -> None:
     """2,494 tokens in November 2026."""
-    _, tokens = ToolList(chosen(FAMILIES, ("notes", "recall")), in_spec=False).size()
+    _, tokens = ToolList(select(FAMILIES, ("notes", "recall")), in_spec=False).size()
     assert tokens < 2_500
 
 

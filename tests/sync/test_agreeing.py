@@ -95,7 +95,7 @@ def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Node
         hub = stack.enter_context(open_hub(_settings(tmp_path / "hub"))).hub
         monkeypatch.setattr(Line, "hub", hub, raising=False)
         monkeypatch.setattr(nodes, "HubClient", Line)
-        monkeypatch.setattr(workers, "BOOT_SECONDS", 3600.0)
+        monkeypatch.setattr(workers, "START_DELAY_S", 3600.0)
         apps = [
             stack.enter_context(open_app(_settings(tmp_path / f"node{number}"), clock=clock))
             for number, clock in enumerate((utc_now, utc_now, ahead))
@@ -194,7 +194,7 @@ def test_a_server_retries_soon_when_another_one_syncs(three: list[Node], caplog:
     node.create("to be sent")
     with node.app.sync._lock(LOCAL_USER, 0):
         worker._exchange(LOCAL_USER)
-        with pytest.raises(nodes.Busy):
+        with pytest.raises(nodes.SyncBusy):
             node.app.sync.run(LOCAL_USER, wait=0)
     assert worker._pause() <= workers.BUSY_DELAY_S
     assert not [record for record in caplog.records if record.name == workers.__name__]

@@ -584,7 +584,7 @@ def test_a_hub_without_the_secret_cannot_forge_anything(hub: HostileHub, tmp_pat
         [aside] = [one for one in node.run_json("status")["set_aside"] if one["id"] == attack["id"]]
         assert "seal" in aside["reason"].lower()
         assert (read(node, id_), read(node, target)) == before, attack
-        node.run("resync", "shared")  # which forgets what was set aside
+        node.run("resync", "shared")  # which deletes the list of skipped records
     assert everything(node).keys() == {id_, target}
 
 

@@ -32,7 +32,7 @@ def test_an_unlinked_user_is_dropped() -> None:
 def test_a_user_without_a_hub_delays_no_other_user() -> None:
     syncing = worker(["bob"])
     syncing._delay("bob", 1.0)
-    syncing.follow(Change("ann", ("memory://recent",)))
+    syncing.on_change(Change("ann", ("memory://recent",)))
     syncing._drop_unlinked(["bob"])
     assert syncing._pause() <= 1
 

@@ -22,14 +22,14 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import Change, Changes
 from memory_mcp.clock import utc_now
 from memory_mcp.embedding import Embedders
-from memory_mcp.embedding.choice import Options
+from memory_mcp.embedding.choice import EmbeddingOptions
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import AppError, Invalid, RateLimited, Unavailable
 from memory_mcp.families.notes import Notes
 from memory_mcp.families.notes.schema import SCHEMA
 from memory_mcp.sync import hub as hubs
 from memory_mcp.sync import node as nodes
-from memory_mcp.sync.hub_client import Forked, HubClient
+from memory_mcp.sync.hub_client import HubClient, NodeForked
 from memory_mcp.sync.node import ExchangeResult, Sync
 from memory_mcp.sync.protocol import FORKED
 from memory_mcp.time_spans import TimeReader
@@ -232,7 +232,7 @@ class FakeNetwork(HubClient):
             except RateLimited:
                 raise
             except AppError as exc:
-                raise (Forked if exc.code == FORKED else Invalid)(exc.message) from exc
+                raise (NodeForked if exc.code == FORKED else Invalid)(exc.message) from exc
 
 
 _VISIBLE = """
@@ -285,7 +285,7 @@ class Node:
         world = self.world
         opening = partial(self._database)
         self._files = Tenants(self.folder, self.path, opening)
-        options = Options("none", None, "", "", None, self.folder)
+        options = EmbeddingOptions("none", None, "", "", None, self.folder)
         self.notes = Notes(self._files, SilentChanges(), Embedders(options), TimeReader(utc_now))
         self.sync = Sync(
             lambda user: self.folder, self.notes.transfer.replica, lambda: world.now_ms, lambda seconds: None

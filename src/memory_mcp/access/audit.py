@@ -5,7 +5,7 @@ from memory_mcp.access.storage import audit as storage
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.transactions import Write
 
-MAX_ENTRIES_PER_USER = 10_000  # beyond it the oldest are deleted
+MAX_RECORDS_PER_USER = 10_000  # beyond it the oldest are deleted
 
 
 class Audit:
@@ -15,7 +15,7 @@ class Audit:
     def record_in(self, tx: Write, user: str, event: AuditEvent) -> None:
         """Add a record in the transaction of the recorded change."""
         storage.add(tx, user, event)
-        storage.trim(tx, user, MAX_ENTRIES_PER_USER)
+        storage.trim(tx, user, MAX_RECORDS_PER_USER)
 
     def record(self, user: str, event: AuditEvent) -> None:
         """Add a record of something that is not stored in server.db."""

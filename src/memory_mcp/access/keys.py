@@ -101,12 +101,12 @@ class Keys:
         with self._db.read() as tx:
             return storage.of(tx, user)
 
-    def live(self) -> list[Key]:
+    def active(self) -> list[Key]:
         with self._db.read() as tx:
-            return storage.live(tx, stamp(self._clock()))
+            return storage.active(tx, stamp(self._clock()))
 
-    def live_ids(self) -> set[str]:
-        return {key.id for key in self.live()}
+    def active_ids(self) -> set[str]:
+        return {key.id for key in self.active()}
 
     def revoke(self, key_id: str, user: str | None = None, ip: str | None = None) -> None:
         """Revoke a key for good, in every process within a second. Raises NotFound for one that is not this user's."""
@@ -125,7 +125,7 @@ class Keys:
         now = stamp(self._clock())
         if verified.key.revoked_at is not None:
             raise KeyRefused("This key was revoked. Create a new one with `memory-mcp keys create`.", code="revoked")
-        if not verified.key.is_live(now):
+        if not verified.key.is_active(now):
             raise KeyRefused("This key has expired. Create a new one with `memory-mcp keys create`.", code="expired")
         self._record_use(verified.key, ip)
         return verified.key
@@ -136,7 +136,7 @@ class Keys:
         if known is None or time.monotonic() - known.read_at > CACHE_TTL_S:
             return None
         key = known.key
-        return key if key.is_live(stamp(self._clock())) and not any(self._due_records(key, ip)) else None
+        return key if key.is_active(stamp(self._clock())) and not any(self._due_records(key, ip)) else None
 
     def verified_id(self, raw: str | None) -> str | None:
         """The id of a key that this process has verified before. The key may have expired or been revoked since."""

@@ -35,4 +35,4 @@ class Limits:
     def delete_unused(self) -> None:
         """Delete the rows of clients that have their full allowance again."""
         with self._db.write() as tx:
-            storage.forget_before(tx, self._now())
+            storage.delete_before(tx, self._now())

@@ -40,7 +40,7 @@ class Key:
     is_confined: bool = False  # nothing outside its namespace exists for it
     plan: Plan = "community"  # its user's
 
-    def is_live(self, now: str) -> bool:
+    def is_active(self, now: str) -> bool:
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
 
 

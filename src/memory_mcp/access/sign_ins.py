@@ -47,7 +47,7 @@ class SignIns:
         link that was used, has expired or never existed."""
         self._count_attempt(ip)
         with self._db.write() as tx:
-            user = storage.take_link(tx, _digest(token))
+            user = storage.consume_link(tx, _digest(token))
             if user is None:
                 raise NotSignedIn(
                     "This link was used before or has expired. `memory-mcp users link NAME` prints a new one."
@@ -96,7 +96,7 @@ class SignIns:
 
         if not len(password) >= MIN_PASSWORD_CHARS or len(password.encode()) > MAX_PASSWORD_BYTES:
             raise Invalid(
-                f"A password has at least {MIN_PASSWORD_CHARS} characters and at limit {MAX_PASSWORD_BYTES} bytes.",
+                f"A password has at least {MIN_PASSWORD_CHARS} characters and at most {MAX_PASSWORD_BYTES} bytes.",
                 field="password",
             )
         hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(BCRYPT_ROUNDS)).decode()

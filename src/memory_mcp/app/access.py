@@ -28,7 +28,7 @@ class Access:
     limits: Limits
     audit: Audit
     folder_of: Callable[[str], Path]
-    forget: Callable[[str], None]  # delete all that a further user stores here
+    delete_data: Callable[[str], None]  # of a user other than the local one
     addresses: Callable[[], list[str]]  # where running servers are reached over HTTP
     servers: Callable[[], list[tuple[RunningServer, list[Client]]]]  # the running ones, with their clients
 
@@ -86,15 +86,15 @@ def create_access(
         limits=limits,
         audit=audit,
         folder_of=partial(folder_of, settings.data_dir),
-        forget=partial(_forget, settings, clock),
+        delete_data=partial(_delete_data, settings, clock),
         addresses=partial(addresses, files.live, servers),
         servers=partial(by_server, files.live, servers),
     )
 
 
-def _forget(settings: Settings, clock: Clock, user: str) -> None:
+def _delete_data(settings: Settings, clock: Clock, user: str) -> None:
     path = settings.data_dir / hubs.FILE.file
     if path.exists():
         with closing(open_database(settings, clock, hubs.FILE, path)) as records:
-            hubs.forget(records, user)
+            hubs.delete_user(records, user)
     delete_folder(settings.data_dir, user)

@@ -15,7 +15,7 @@ from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.conversations import Conversations, Families
 from memory_mcp.conversations.schema import FILE as CONVERSATIONS_FILE
-from memory_mcp.embedding import Embedders, Options, model_files
+from memory_mcp.embedding import Embedders, EmbeddingOptions, model_files
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Unavailable
 from memory_mcp.families import registry
@@ -95,7 +95,7 @@ class App:
             if one.family.start:
                 one.family.start(one.operations)
         if "notes" in self.families:
-            self.changes.listen(self.sync_worker.follow)
+            self.changes.listen(self.sync_worker.on_change)
             self.sync_worker.start()
 
     def housekeeping(self) -> Iterator[Callable[[], None]]:
@@ -157,7 +157,7 @@ def open_app(
     `new_files_dir`, if it is given, and not in the data directory. A server opens the files of `prepared` families (or
     of all) at its start, and those of others when they are first used.
     """
-    served = registry.chosen(families, settings.families)
+    served = registry.select(families, settings.families)
     with ExitStack() as stack:
         files = open_server_files(settings, clock, stack)
         changes, peers = Changes(), Peers(settings.data_dir / "servers")
@@ -237,8 +237,8 @@ def _create_sessions(settings: Settings, files: ServerFiles, servers: Servers) -
     )
 
 
-def embedding_options(settings: Settings) -> Options:
-    return Options(
+def embedding_options(settings: Settings) -> EmbeddingOptions:
+    return EmbeddingOptions(
         kind=settings.embedder,
         model=settings.embed_model,
         ollama_host=settings.ollama_host,

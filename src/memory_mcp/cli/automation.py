@@ -5,10 +5,10 @@ from typing import Any
 
 import typer
 
-from memory_mcp.cli.diffs import ask, print_diff
+from memory_mcp.cli.diffs import confirm, print_diff
 from memory_mcp.clients import ClientConfigurations, ClientProgram
 from memory_mcp.clients.automation import AUTOMATIONS, HOOKS
-from memory_mcp.clients.model import Http, Stdio, Way
+from memory_mcp.clients.model import Http, ServerEndpoint, Stdio
 from memory_mcp.clients.operations import Plan
 from memory_mcp.errors import Invalid
 
@@ -25,17 +25,17 @@ def is_wanted(client: ClientProgram, given: bool | None, *, is_interactive: bool
     return typer.confirm(WHAT_IT_DOES.format(title=client.title), default=False)
 
 
-def command_of(way: Way) -> Stdio:
+def command_of(endpoint: ServerEndpoint) -> Stdio:
     """Raises Invalid for a running server: hooks start this program on this machine."""
-    if isinstance(way, Http):
+    if isinstance(endpoint, Http):
         raise Invalid("--auto cannot be used with --http: hooks use the data directory of this machine.")
-    return way
+    return endpoint
 
 
-def check(way: Way, wanted: bool | None) -> None:
+def check(endpoint: ServerEndpoint, wanted: bool | None) -> None:
     """Raises Invalid if hooks are wanted and cannot be set up."""
     if wanted:
-        command_of(way)
+        command_of(endpoint)
 
 
 def apply_all(connections: ClientConfigurations, plans: Iterable[Plan], *, dry_run: bool, yes: bool) -> None:
@@ -49,7 +49,7 @@ def apply_all(connections: ClientConfigurations, plans: Iterable[Plan], *, dry_r
             typer.echo("Nothing was written (--dry-run).")
             continue
         if not yes:
-            ask(plan)
+            confirm(plan)
         connections.apply(plan)
         verb = "Removed" if plan.is_undo else "Added"
         hint = " `memory-mcp hook --explain` shows what they do." if plan.name == HOOKS and not plan.is_undo else ""

@@ -17,15 +17,15 @@ from rich.prompt import Prompt
 from memory_mcp import settings
 from memory_mcp.cli import automation
 from memory_mcp.cli.common import AsJson, DataDir, report_as_usage_error
-from memory_mcp.cli.diffs import ask, print_diff
+from memory_mcp.cli.diffs import confirm, print_diff
 from memory_mcp.cli.output import print_json, print_table
 from memory_mcp.clients import CLIENTS, ClientConfigurations, ClientProgram, Http
 from memory_mcp.clients.automation import Automations
-from memory_mcp.clients.model import NAME, Machine, Way, own_command, this_machine
+from memory_mcp.clients.model import NAME, Machine, ServerEndpoint, own_command, this_machine
 from memory_mcp.clients.operations import ClientStatus, Plan
 from memory_mcp.clients.profiles import PROFILES, Profile
 from memory_mcp.errors import Invalid
-from memory_mcp.families.registry import FAMILIES, chosen
+from memory_mcp.families.registry import FAMILIES, select
 
 EPILOG = "Examples: " + " · ".join(
     f"memory-mcp connect{example}"
@@ -105,20 +105,20 @@ def connect(
     with report_as_usage_error():
         program = _client(client)
         is_interactive = not (yes or dry_run or undo or as_json) and http is None and sys.stdin.isatty()
-        way = _way(http, key, data_dir, _profile(profile, is_interactive=is_interactive), yes=yes or dry_run)
+        endpoint = _endpoint(http, key, data_dir, _profile(profile, is_interactive=is_interactive), yes=yes or dry_run)
         _check_name(name)
         _check_answers(as_json=as_json, is_answered=yes or dry_run)
-        automation.check(way, auto)
-    chosen = _Choice(program, way, name, project, undo)
-    plan = chosen.plan(connections, replacing=replace)
-    automatic = partial(chosen.automatic, Automations(machine, records), auto, is_interactive=is_interactive)
+        automation.check(endpoint, auto)
+    select = _Choice(program, endpoint, name, project, undo)
+    plan = select.plan(connections, replacing=replace)
+    automatic = partial(select.automatic, Automations(machine, records), auto, is_interactive=is_interactive)
     if as_json:
         shown = _apply_as_json(connections, plan, dry_run=dry_run)
         print_json(shown | {"auto": automation.apply_as_json(connections, automatic(), dry_run=dry_run)})
         return
-    is_done = _ask_and_apply(connections, plan, dry_run=dry_run, yes=yes)
+    is_done = _confirm_and_apply(connections, plan, dry_run=dry_run, yes=yes)
     automation.apply_all(connections, automatic(), dry_run=dry_run, yes=yes)
-    hints = _hints(program, way, machine, in_project=project) if is_done and not undo else ()
+    hints = _hints(program, endpoint, machine, in_project=project) if is_done and not undo else ()
     for hint in hints:
         typer.echo(hint)
 
@@ -126,7 +126,7 @@ def connect(
 @dataclass(frozen=True)
 class _Choice:
     client: ClientProgram
-    way: Way
+    endpoint: ServerEndpoint
     name: str
     in_project: bool
     undo: bool
@@ -134,7 +134,7 @@ class _Choice:
     def plan(self, connections: ClientConfigurations, *, replacing: bool) -> Plan:
         if self.undo:
             return connections.plan_undo(self.client, self.name, in_project=self.in_project)
-        return connections.plan(self.client, self.way, self.name, in_project=self.in_project, replacing=replacing)
+        return connections.plan(self.client, self.endpoint, self.name, in_project=self.in_project, replacing=replacing)
 
     def automatic(self, automations: Automations, wanted: bool | None, *, is_interactive: bool) -> list[Plan]:
         """Hooks and instructions. They are planned after the entry is written: both may be in one file."""
@@ -142,7 +142,7 @@ class _Choice:
             return automations.plan_undo(self.client, in_project=self.in_project)
         if not automation.is_wanted(self.client, wanted, is_interactive=is_interactive):
             return []
-        return automations.plan(self.client, automation.command_of(self.way), in_project=self.in_project)
+        return automations.plan(self.client, automation.command_of(self.endpoint), in_project=self.in_project)
 
 
 def _check_answers(*, as_json: bool, is_answered: bool) -> None:
@@ -155,7 +155,7 @@ def _apply_as_json(connections: ClientConfigurations, plan: Plan, *, dry_run: bo
     return _shown(plan, connections.apply(plan) if is_written else None, written=is_written)
 
 
-def _ask_and_apply(connections: ClientConfigurations, plan: Plan, *, dry_run: bool, yes: bool) -> bool:
+def _confirm_and_apply(connections: ClientConfigurations, plan: Plan, *, dry_run: bool, yes: bool) -> bool:
     """Whether anything was written."""
     title = plan.client.title
     if not plan.is_change:
@@ -167,7 +167,7 @@ def _ask_and_apply(connections: ClientConfigurations, plan: Plan, *, dry_run: bo
         typer.echo("Nothing was written (--dry-run).")
         return False
     if not yes:
-        ask(plan)
+        confirm(plan)
     copy = connections.apply(plan)
     if plan.is_undo:
         typer.echo(f"Undone: {title} is as it was in {plan.file}")
@@ -178,12 +178,12 @@ def _ask_and_apply(connections: ClientConfigurations, plan: Plan, *, dry_run: bo
     return True
 
 
-def _hints(client: ClientProgram, way: Way, machine: Machine, *, in_project: bool) -> Iterator[str]:
+def _hints(client: ClientProgram, endpoint: ServerEndpoint, machine: Machine, *, in_project: bool) -> Iterator[str]:
     if not client.seems_installed(machine):
         yield f"{client.title} does not seem to be installed here."
     if in_project:
         yield f"{client.title} may ask first whether you trust this folder."
-        what = "your key" if isinstance(way, Http) and way.key else "paths of this machine"
+        what = "your key" if isinstance(endpoint, Http) and endpoint.key else "paths of this machine"
         yield f"The file contains {what}: consider that before you commit it."
 
 
@@ -248,24 +248,26 @@ def _client(wanted: str) -> ClientProgram:
 
 def _profile(wanted: str | None, *, is_interactive: bool) -> Profile | None:
     if wanted is None:
-        return _ask_profile() if is_interactive else None
+        return _prompt_for_profile() if is_interactive else None
     if wanted not in PROFILES:
         raise Invalid(f"There is no profile named {wanted}. There are {', '.join(PROFILES)}.")
     return PROFILES[wanted]
 
 
-def _ask_profile() -> Profile:
+def _prompt_for_profile() -> Profile:
     from memory_mcp.server.tool_list import ToolList  # loads the SDK's types, which take a sixth of every verb's start
 
     rows = []
     for profile in PROFILES.values():
-        tools, tokens = ToolList(chosen(FAMILIES, profile.families), in_spec=False).size()
+        tools, tokens = ToolList(select(FAMILIES, profile.families), in_spec=False).size()
         rows.append((profile.name, profile.purpose, tools, f"about {round(tokens, -2):,}"))
     print_table(("profile", "for", "tools", "tokens"), rows, numbers=["tools", "tokens"])
     return PROFILES[Prompt.ask("Which tools does it get?", choices=list(PROFILES), default="everything")]
 
 
-def _way(http: str | None, key: str | None, data_dir: Path | None, profile: Profile | None, *, yes: bool) -> Way:
+def _endpoint(
+    http: str | None, key: str | None, data_dir: Path | None, profile: Profile | None, *, yes: bool
+) -> ServerEndpoint:
     if http is None:
         if key is not None:
             raise Invalid("--key goes with --http URL: a server that the client starts itself needs none.")

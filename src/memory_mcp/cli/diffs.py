@@ -12,7 +12,7 @@ from memory_mcp.errors import Invalid
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def ask(plan: Plan) -> None:
+def confirm(plan: Plan) -> None:
     if not sys.stdin.isatty():
         raise Invalid("Nothing was written: stdin is not a terminal. Check the change above, then give --yes.")
     if not typer.confirm(f"Write this to {plan.file}?"):

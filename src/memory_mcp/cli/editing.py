@@ -25,7 +25,7 @@ from memory_mcp.cli.interrupts import Interrupted
 from memory_mcp.cli.output import console, print_json
 from memory_mcp.conversations.deletion import is_ref
 from memory_mcp.engines.files.data_directory import make_private_folder
-from memory_mcp.engines.files.kept_copies import LIFETIME, KeptCopies
+from memory_mcp.engines.files.undo_copies import LIFETIME, UndoCopies
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.family import Call
 from memory_mcp.families.recall.references import family_of, open_reference
@@ -264,8 +264,8 @@ def _confirm(target: _Target, *, for_good: bool) -> None:
     typer.confirm(f"Delete {target.ref}{' for good' if for_good else ''}?", abort=True)
 
 
-def _copies(app: App) -> KeptCopies:
-    return KeptCopies(app.settings.data_dir / "removed")
+def _copies(app: App) -> UndoCopies:
+    return UndoCopies(app.settings.data_dir / "removed")
 
 
 def _report(ref: str, what: str, message: str, *, as_json: bool) -> None:

@@ -84,14 +84,14 @@ def import_own_export(
         raise typer.Exit(1)
 
 
-def run(move: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = LOCAL_USER) -> None:
+def run(plan: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = LOCAL_USER) -> None:
     """Import and report. Exits with 1 if anything was refused."""
     with (
-        _directories(move.dry_run, data_dir) as (chosen, new_files_dir),
+        _directories(plan.dry_run, data_dir) as (chosen, new_files_dir),
         use_app(chosen, new_files_dir, creates=True) as (app, local),
-        show_progress(as_json, if_interrupted=_advice(move.dry_run)) as report_progress,
+        show_progress(as_json, if_interrupted=_advice(plan.dry_run)) as report_progress,
     ):
-        report = app.importers.run(caller_for(app, local, user), move, report_progress)
+        report = app.importers.run(caller_for(app, local, user), plan, report_progress)
     if as_json:
         print_json(report.as_json())
     else:

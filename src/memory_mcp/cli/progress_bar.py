@@ -49,10 +49,10 @@ def show_progress(as_json: bool, *, if_interrupted: str | Callable[[], str]) -> 
                 yield report_progress
     except Interrupted as exc:
         advice = if_interrupted if isinstance(if_interrupted, str) else if_interrupted()
-        raise Interrupted(f"Interrupted{_how_far(*last)}. {advice}") from exc
+        raise Interrupted(f"Interrupted{_progress_text(*last)}. {advice}") from exc
 
 
-def _how_far(what: str, done: int, total: int | None) -> str:
+def _progress_text(what: str, done: int, total: int | None) -> str:
     return f" at {100 * done // total} % ({what})" if total and done < total else ""
 
 

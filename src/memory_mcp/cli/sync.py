@@ -126,7 +126,7 @@ def now(user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = Fal
         typer.echo(f"{done.pushed} sent, {done.pulled} received, {done.refused} refused, {found.left} left.")
         for reason in {reason for one in found.namespaces for reason in one.refused}:
             typer.echo(f"Refused: {reason}", err=True)
-        _show_set_aside(found, err=True)
+        _show_skipped(found, err=True)
     if found.left:
         raise typer.Exit(1)
 
@@ -176,10 +176,10 @@ def _show(found: SyncState) -> None:
         for one in found.namespaces
     ]
     print_table(("namespace", "enabled", "notes", "to send", "to receive", "refused"), rows)
-    _show_set_aside(found)
+    _show_skipped(found)
 
 
-def _show_set_aside(found: SyncState, *, err: bool = False) -> None:
+def _show_skipped(found: SyncState, *, err: bool = False) -> None:
     for one in found.set_aside:
         typer.echo(f"Skipped: {one.id or 'a record without an id'}: {one.reason}", err=err)
     if found.set_aside:

@@ -57,7 +57,7 @@ def remove(
         user = access.users.remove(name)
         folder = access.folder_of(user.id)
         if delete_data:
-            access.forget(user.id)
+            access.delete_data(user.id)
     kept = folder.exists()
     if as_json:
         print_json({**vars(user), "removed": True, "data": str(folder) if kept else None})

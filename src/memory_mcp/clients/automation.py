@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.clients import entries, jsonc
-from memory_mcp.clients.jsonc import Broken
+from memory_mcp.clients.jsonc import MalformedFile
 from memory_mcp.clients.model import CLIENTS, ClientProgram, Machine, Stdio
 from memory_mcp.clients.operations import BOM, Plan, missing_folders, report_problems
 from memory_mcp.clients.records import ConfigRecord, Records, digest, key_of
@@ -112,7 +112,7 @@ class _Change:
         try:
             return data, data.decode("utf-8-sig")
         except UnicodeDecodeError as exc:
-            raise Broken("it is not UTF-8") from exc
+            raise MalformedFile("it is not UTF-8") from exc
 
 
 class Automations:
@@ -129,7 +129,7 @@ class Automations:
         changes = self._changes(
             client, own, in_project, lambda was: _with_hooks(was, own, wanted), lambda was: _with_block(was, own, text)
         )
-        return [self._planned(change) for change in changes]
+        return [self._plan_change(change) for change in changes]
 
     def plan_undo(self, client: ClientProgram, *, in_project: bool = False) -> list[Plan]:
         """Plan to remove them, and keep all else. There is no plan for a file without our part."""
@@ -137,7 +137,7 @@ class Automations:
             return []
         own = _automation(client)
         changes = self._changes(client, own, in_project, _without_hooks, lambda was: _without_block(was, own))
-        return [plan for change in changes if (plan := self._undone(change)).is_change]
+        return [plan for change in changes if (plan := self._plan_undo(change)).is_change]
 
     def _changes(
         self,
@@ -147,14 +147,14 @@ class Automations:
         edit_hooks: Callable[[str], str],
         edit_instructions: Callable[[str], str],
     ) -> Iterator[_Change]:
-        here = self._machine.here
+        here = self._machine.current_dir
         hooks = here / own.project_hooks_file if in_project else own.hooks_file(self._machine)
         instructions = here / own.project_instructions if in_project else own.instructions(self._machine)
         yield _Change(client, HOOKS, hooks, edit_hooks)
         if instructions is not None:
             yield _Change(client, INSTRUCTIONS, instructions, edit_instructions)
 
-    def _planned(self, change: _Change) -> Plan:
+    def _plan_change(self, change: _Change) -> Plan:
         with report_problems(change.client, change.name, None, change.file):
             data, text = change.read()
             after = _encoded(data, change.edit(text))
@@ -170,7 +170,7 @@ class Automations:
             new = replace(earlier, wrote=digest(after) if untouched else None)
         return Plan(change.client, change.name, change.file, target, data, after, new.key, new)
 
-    def _undone(self, change: _Change) -> Plan:
+    def _plan_undo(self, change: _Change) -> Plan:
         with report_problems(change.client, change.name, None, change.file):
             data, text = change.read()
             target = change.file.resolve()
@@ -224,7 +224,7 @@ def _with_hooks(text: str, own: Automation, wanted: Mapping[str, Any]) -> str:
     for event, entry in wanted.items():
         there = _hooks(text).get(event, [])
         if not isinstance(there, list):
-            raise Broken(f"hooks.{event} should be a list")
+            raise MalformedFile(f"hooks.{event} should be a list")
         if entry not in there:
             text = jsonc.put(text, ("hooks", event), [*(one for one in there if not _is_ours(one)), entry])
     return text
@@ -242,7 +242,7 @@ def _without_hooks(text: str) -> str:
 def _hooks(text: str) -> dict[str, Any]:
     hooks = jsonc.value(text).get(HOOKS, {})
     if not isinstance(hooks, dict):
-        raise Broken("hooks should hold lists by the names of events")
+        raise MalformedFile("hooks should hold lists by the names of events")
     return hooks
 
 

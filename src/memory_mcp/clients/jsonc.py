@@ -17,7 +17,7 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
 
-class Broken(ValueError):
+class MalformedFile(ValueError):
     """The text is malformed; the message says where."""
 
 
@@ -47,7 +47,7 @@ class _Text:
                 return None
             at = member.value_start
         if self.plain[at : at + 1] != "{":
-            raise Broken(f'"{path[-1]}" should be an object, in braces')
+            raise MalformedFile(f'"{path[-1]}" should be an object, in braces')
         return at
 
     def member(self, opening: int, key: str) -> _Member | None:
@@ -94,18 +94,18 @@ class _Text:
 
 
 def value(text: str) -> dict[str, Any]:
-    """The parsed text; an empty object if there are only comments. Raises Broken."""
+    """The parsed text; an empty object if there are only comments. Raises MalformedFile."""
     plain = _Text(text).plain
     if not plain.strip():
         return {}
     try:
         found = json.loads(plain)
     except json.JSONDecodeError as exc:
-        raise Broken(f"line {exc.lineno}, column {exc.colno}: {exc.msg}") from exc
+        raise MalformedFile(f"line {exc.lineno}, column {exc.colno}: {exc.msg}") from exc
     except RecursionError as exc:
-        raise Broken("it is nested too deeply") from exc
+        raise MalformedFile("it is nested too deeply") from exc
     if not isinstance(found, dict):
-        raise Broken("it should be an object, in braces")
+        raise MalformedFile("it should be an object, in braces")
     return found
 
 
@@ -135,16 +135,16 @@ def remove(text: str, path: Sequence[str]) -> str:
     if opening is None or there is None:
         return text
     members = seen.members(opening)
-    place = members.index(there)
+    number = members.index(there)
     cuts = [(there.comma, there.comma + 1)] if there.comma is not None else []
-    before = members[place - 1].comma if place else None
+    before = members[number - 1].comma if number else None
     if there.comma is None and before is not None:
         cuts.append((before, before + 1))
     start = there.start
     if seen.starts_line(start):
         start = len(text[:start].rstrip(" \t"))
         start -= 2 if text[:start].endswith("\r\n") else 1
-    elif place == len(members) - 1:
+    elif number == len(members) - 1:
         start = len(text[:start].rstrip(" \t"))
     elif text[(there.comma or 0) + 1 : (there.comma or 0) + 2] == " ":
         cuts = [(there.comma or 0, (there.comma or 0) + 2)]

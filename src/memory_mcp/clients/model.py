@@ -34,7 +34,7 @@ class Machine:
 
     system: operating_system.Name
     home: Path
-    here: Path
+    current_dir: Path
     environ: Mapping[str, str]
 
     def variable(self, name: str, otherwise: Path) -> Path:
@@ -78,7 +78,7 @@ class Http:
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
 
 
-Way = Stdio | Http
+ServerEndpoint = Stdio | Http
 
 
 def own_command(*more: str) -> Stdio:
@@ -102,8 +102,8 @@ def _requirement() -> str:
     """What this installation was made from: a file, an address or the name on PyPI; with portals, if it has them."""
     recorded = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")  # pip and uv write it, except for PyPI
     origin = json.loads(recorded)["url"] if recorded else DISTRIBUTION
-    place = url2pathname(urlsplit(origin).path) if origin.startswith("file:") else origin
-    return place + ("[portals]" if find_spec("chdb") else "")
+    requirement = url2pathname(urlsplit(origin).path) if origin.startswith("file:") else origin
+    return requirement + ("[portals]" if find_spec("chdb") else "")
 
 
 @dataclass(frozen=True)
@@ -120,36 +120,35 @@ class ClientProgram:
     names_type: bool = False
     url_field: str | None = "url"  # None: it only starts programs, and mcp-remote connects to URLs
     headers_field: str = "headers"
-    signs: Callable[[Machine], tuple[Path, ...]] | None = (
-        None  # that it is installed, beside its configuration's folder
-    )
+    install_paths: Callable[[Machine], tuple[Path, ...]] | None = None
+    """Files and folders that show that it is installed. None: the folder of its configuration."""
 
     def seems_installed(self, machine: Machine) -> bool:
-        signs = self.signs(machine) if self.signs else (self.file(machine).parent,)
-        return any(machine.which(program) for program in self.programs) or any(sign.exists() for sign in signs)
+        install_paths = self.install_paths(machine) if self.install_paths else (self.file(machine).parent,)
+        return any(machine.which(program) for program in self.programs) or any(path.exists() for path in install_paths)
 
-    def entry(self, way: Way, npx: str = "npx") -> Entry:
+    def entry(self, endpoint: ServerEndpoint, npx: str = "npx") -> Entry:
         """This server's entry in this client's configuration."""
-        if isinstance(way, Stdio):
-            return self._typed("stdio") | {"command": way.command, "args": list(way.args)}
+        if isinstance(endpoint, Stdio):
+            return self._typed("stdio") | {"command": endpoint.command, "args": list(endpoint.args)}
         if self.url_field is None:
-            return _bridged(way, npx)
-        headers = {self.headers_field: way.headers} if way.headers else {}
-        return self._typed("http") | {self.url_field: way.url} | headers
+            return _bridged(endpoint, npx)
+        headers = {self.headers_field: endpoint.headers} if endpoint.headers else {}
+        return self._typed("http") | {self.url_field: endpoint.url} | headers
 
     def _typed(self, kind: str) -> Entry:
         return {"type": kind} if self.names_type else {}
 
 
-def _bridged(way: Http, npx: str) -> Entry:
+def _bridged(endpoint: Http, npx: str) -> Entry:
     """An entry that uses mcp-remote. The header is in a variable: on Windows, spaces in arguments get lost."""
-    entry: Entry = {"command": npx, "args": ["-y", "mcp-remote", way.url]}
-    parts = urlsplit(way.url)
+    entry: Entry = {"command": npx, "args": ["-y", "mcp-remote", endpoint.url]}
+    parts = urlsplit(endpoint.url)
     if parts.scheme == "http" and parts.hostname not in LOOPBACK:
         entry["args"].append("--allow-http")
-    if way.key:
+    if endpoint.key:
         entry["args"] += ["--header", f"Authorization:${{{BRIDGE_HEADER}}}"]
-        entry["env"] = {BRIDGE_HEADER: f"Bearer {way.key}"}
+        entry["env"] = {BRIDGE_HEADER: f"Bearer {endpoint.key}"}
     return entry
 
 
@@ -194,7 +193,7 @@ CLIENTS: dict[str, ClientProgram] = {
             programs=("claude",),
             next_step="`claude mcp list` checks it; /mcp shows it in a session.",
             names_type=True,
-            signs=lambda machine: (_claude_code(machine), machine.home / ".claude"),
+            install_paths=lambda machine: (_claude_code(machine), machine.home / ".claude"),
         ),
         ClientProgram(
             id="cursor",

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from memory_mcp.clients import entries, jsonc, toml
-from memory_mcp.clients.jsonc import Broken
-from memory_mcp.clients.model import CLIENTS, NAME, ClientProgram, Entry, Machine, Way
+from memory_mcp.clients.jsonc import MalformedFile
+from memory_mcp.clients.model import CLIENTS, NAME, ClientProgram, Entry, Machine, ServerEndpoint
 from memory_mcp.clients.records import ConfigRecord, Records, digest, key_of
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.rooted_folder import Root
@@ -72,7 +72,7 @@ class ClientStatus:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _ConfigFile:
     """A client's file as it was read."""
 
     client: ClientProgram
@@ -89,7 +89,7 @@ class _Found:
     def servers(self) -> dict[str, Any]:
         servers = self.editor.value(self.text).get(self.client.section, {})
         if not isinstance(servers, dict):
-            raise Broken(f"{self.client.section} should hold servers by their names")
+            raise MalformedFile(f"{self.client.section} should hold servers by their names")
         return servers
 
     def encoded(self, text: str) -> bytes:
@@ -106,13 +106,19 @@ class ClientConfigurations:
         return [self._status(client) for client in CLIENTS.values()]
 
     def plan(
-        self, client: ClientProgram, way: Way, name: str = NAME, *, in_project: bool = False, replacing: bool = False
+        self,
+        client: ClientProgram,
+        endpoint: ServerEndpoint,
+        name: str = NAME,
+        *,
+        in_project: bool = False,
+        replacing: bool = False,
     ) -> Plan:
         """Plan to add our entry to a client's configuration. Nothing is written yet.
 
         Raises Conflict if another server has the name, unless `replacing`; Invalid for a malformed file.
         """
-        entry = client.entry(way, self._machine.which("npx") or "npx")
+        entry = client.entry(endpoint, self._machine.which("npx") or "npx")
         file = self._file(client, in_project)
         with report_problems(client, name, entry, file):
             return self._plan(_read(client, file), name, entry, replacing=replacing)
@@ -161,7 +167,7 @@ class ClientConfigurations:
         else:
             self._records.save(record)
 
-    def _plan(self, found: _Found, name: str, entry: Entry, *, replacing: bool) -> Plan:
+    def _plan(self, found: _ConfigFile, name: str, entry: Entry, *, replacing: bool) -> Plan:
         servers = found.servers
         there: Any = servers.get(name)
         record = self._records.find(found.client.id, found.target, name)
@@ -198,7 +204,7 @@ class ClientConfigurations:
             new = replace(record, entry=wanted, wrote=digest(after) if untouched else None)
         return Plan(found.client, name, found.file, found.target, found.data, after, new.key, new)
 
-    def _plan_undo(self, found: _Found, name: str) -> Plan:
+    def _plan_undo(self, found: _ConfigFile, name: str) -> Plan:
         servers = found.servers
         there = servers.get(name)
         record = self._records.find(found.client.id, found.target, name)
@@ -219,7 +225,7 @@ class ClientConfigurations:
         return replace(plan, after=None if is_empty else after)
 
     @staticmethod
-    def _text_without(found: _Found, name: str, record: ConfigRecord | None) -> tuple[str, dict[str, Any]]:
+    def _text_without(found: _ConfigFile, name: str, record: ConfigRecord | None) -> tuple[str, dict[str, Any]]:
         """The text with our entry removed or the former one restored, and the value it must parse to."""
         section, servers, parsed = found.client.section, found.servers, found.editor.value(found.text)
         if record is not None and record.before is not None:
@@ -232,16 +238,16 @@ class ClientConfigurations:
         return found.editor.remove(found.text, (section, name)), parsed | {section: others}
 
     @staticmethod
-    def _encode_checked(found: _Found, text: str, wanted: dict[str, Any]) -> bytes:
+    def _encode_checked(found: _ConfigFile, text: str, wanted: dict[str, Any]) -> bytes:
         """The text as bytes, after a check that nothing but our entry has changed."""
         try:
             parsed = found.editor.value(text)
-        except Broken:
+        except MalformedFile:
             parsed = None
         if found.client.section not in (parsed or {}) and not wanted.get(found.client.section):
             wanted = {key: part for key, part in wanted.items() if key != found.client.section}
         if parsed != wanted:
-            raise Broken("it is written in a way that cannot be changed without touching other parts of it")
+            raise MalformedFile("it is written in a way that cannot be changed without touching other parts of it")
         return found.encoded(text)
 
     def _file(self, client: ClientProgram, in_project: bool) -> Path:
@@ -249,10 +255,10 @@ class ClientConfigurations:
             return client.file(self._machine)
         if client.project_file is None:
             raise Invalid(f"{client.title} has no configuration for one project. Leave out --project.")
-        return self._machine.here / client.project_file
+        return self._machine.current_dir / client.project_file
 
     def _status(self, client: ClientProgram) -> ClientStatus:
-        project_file = self._machine.here / client.project_file if client.project_file else None
+        project_file = self._machine.current_dir / client.project_file if client.project_file else None
         file = client.file(self._machine)
         names, problem = self._names(client, file)
         project_names: tuple[str, ...] = ()
@@ -278,7 +284,7 @@ class ClientConfigurations:
                 for name, entry in found.servers.items()
                 if entries.is_ours(entry, self._records.find(client.id, found.target, name))
             }
-        except Broken as exc:
+        except MalformedFile as exc:
             return (), f"{file} cannot be parsed: {exc}"
         except (OSError, RuntimeError) as exc:
             return (), f"{file} cannot be read ({getattr(exc, 'strerror', None) or exc})"
@@ -286,19 +292,19 @@ class ClientConfigurations:
         return tuple(ours), f"{gone[0]} is missing; connect again" if gone else None
 
 
-def _read(client: ClientProgram, file: Path) -> _Found:
+def _read(client: ClientProgram, file: Path) -> _ConfigFile:
     target = file.resolve()
     try:
         data = target.read_bytes()
     except FileNotFoundError:
-        return _Found(client, file, target, None, "")
+        return _ConfigFile(client, file, target, None, "")
     except IsADirectoryError as exc:
-        raise Broken("a folder has its name") from exc
+        raise MalformedFile("a folder has its name") from exc
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as exc:
-        raise Broken("it is not UTF-8") from exc
-    found = _Found(client, file, target, data, text)
+        raise MalformedFile("it is not UTF-8") from exc
+    found = _ConfigFile(client, file, target, data, text)
     found.editor.value(text)
     return found
 
@@ -312,21 +318,21 @@ def _write(plan: Plan) -> None:
         if plan.target.read_bytes() != plan.before:
             raise changed
     plan.target.parent.mkdir(parents=True, exist_ok=True)
-    with Root(plan.target.parent).place([plan.target.name]) as place:
+    with Root(plan.target.parent).entry([plan.target.name]) as entry:
         if plan.before is None:
             try:
-                atomic_write.write_new(place, plan.after or b"", mode=0o600)
+                atomic_write.write_new(entry, plan.after or b"", mode=0o600)
             except FileExistsError as exc:
                 raise changed from exc
         elif plan.after is None:
-            place.remove()
+            entry.remove()
             for folder in plan.folders:
                 with suppress(OSError):  # the folder has other files by now
                     Path(folder).rmdir()
         else:
             former = (seen.st_ino, seen.st_size, seen.st_mtime_ns)
             if not atomic_write.replace(
-                place, plan.after, lambda now: (now.st_ino, now.st_size, now.st_mtime_ns) == former
+                entry, plan.after, lambda now: (now.st_ino, now.st_size, now.st_mtime_ns) == former
             ):
                 raise changed
 
@@ -338,7 +344,7 @@ def report_problems(client: ClientProgram, name: str, entry: Entry | None, file:
     shown = "" if entry is None else "\n" + _snippet(client, name, entry, file)
     try:
         yield
-    except Broken as exc:
+    except MalformedFile as exc:
         raise Invalid(f"{file} cannot be parsed: {exc}. Nothing was changed. Correct it, or {what}.{shown}") from exc
     except (OSError, RuntimeError) as exc:  # RuntimeError: a loop of symlinks
         reason = getattr(exc, "strerror", None) or exc
@@ -356,7 +362,7 @@ def missing_folders(target: Path) -> list[Path]:
     return [folder for folder in target.parents if not folder.exists()]
 
 
-def _updated(found: _Found, name: str, there: Entry, wanted: Entry) -> str:
+def _updated(found: _ConfigFile, name: str, there: Entry, wanted: Entry) -> str:
     """The text with an updated entry, changed field by field to keep the comments."""
     text, path = found.text, (found.client.section, name)
     for field in there:

@@ -91,5 +91,5 @@ class Records:
 
     def _write(self, name: str, data: bytes) -> None:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with Root(self._folder).place([name]) as place:
-            atomic_write.write(place, data, mode=0o600)
+        with Root(self._folder).entry([name]) as entry:
+            atomic_write.write(entry, data, mode=0o600)

@@ -5,18 +5,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp.clients.jsonc import Broken
+from memory_mcp.clients.jsonc import MalformedFile
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
 
 def value(text: str) -> dict[str, Any]:
-    """The parsed text. Raises Broken."""
+    """The parsed text. Raises MalformedFile."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
-        raise Broken(str(exc)) from exc
+        raise MalformedFile(str(exc)) from exc
 
 
 def put(text: str, path: Sequence[str], new: Any) -> str:
@@ -51,14 +51,14 @@ def _edit(text: str) -> Iterator["TOMLDocument"]:
     try:
         yield tomlkit.parse(text)
     except TOMLKitError as exc:  # it is stricter than the standard library in some cases
-        raise Broken(str(exc)) from exc
+        raise MalformedFile(str(exc)) from exc
 
 
 def _table(document: Any, path: Sequence[str]) -> Any:
     for key in path:
         document = document.get(key, {})
         if not isinstance(document, dict):
-            raise Broken(f"{key} should be a table")
+            raise MalformedFile(f"{key} should be a table")
     return document
 
 

@@ -37,7 +37,7 @@ _UNCHECKED = re.compile(r"^\s*[-*] \[ \] +(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Line:
+class DigestLine:
     text: str
     ref: str
 
@@ -48,7 +48,7 @@ class Line:
 @dataclass(frozen=True)
 class Section:
     title: str
-    lines: list[Line]
+    lines: list[DigestLine]
 
 
 @dataclass
@@ -97,7 +97,7 @@ class Digests:
             (hit for hit in hits if not hit.superseded_by), key=lambda hit: (hit.updated_at, hit.id), reverse=True
         )
 
-    def _important(self, caller: Caller, notes: list[NoteHit]) -> list[Line]:
+    def _important(self, caller: Caller, notes: list[NoteHit]) -> list[DigestLine]:
         """By importance, links and whether they were read since they were written."""
         links = self._notes.reader.link_counts(caller, [note.id for note in notes])
 
@@ -108,7 +108,7 @@ class Digests:
 
         return [_line(note) for note in sorted(notes, key=lambda note: (-weight(note), note.id))[:MAX_IMPORTANT]]
 
-    def _entities(self, caller: Caller, project: Project) -> list[Line]:
+    def _entities(self, caller: Caller, project: Project) -> list[DigestLine]:
         """The best connected ones of the graph's project of the same name."""
         lines = []
         with suppress(AppError):  # there is no such project
@@ -116,15 +116,15 @@ class Digests:
                 entity, _ = self._graph.entity(caller, project.name, name)
                 facts = "; ".join(entity.observations)
                 text = one_line(f"{day(entity.updated_at)} {name} ({kind}): {facts}", MAX_LINE_CHARS)
-                lines.append(Line(text, entity_ref(project.name, name)))
+                lines.append(DigestLine(text, entity_ref(project.name, name)))
         return lines
 
-    def _memories(self, caller: Caller, project: Project) -> list[Line]:
+    def _memories(self, caller: Caller, project: Project) -> list[DigestLine]:
         """The last written ones of the store of the same name."""
         with suppress(AppError):  # there is no such store
             found = self._stores.recent(caller, project.name, None, MAX_FILES, include_expired=False)
             return [
-                Line(
+                DigestLine(
                     one_line(f"{day(one.updated_at)} {one.path}: {one.content}", MAX_LINE_CHARS),
                     memory_ref(project.name, one.path),
                 )
@@ -132,21 +132,21 @@ class Digests:
             ]
         return []
 
-    def _conversations(self, caller: Caller, call: HookCall, project: Project) -> list[Line]:
+    def _conversations(self, caller: Caller, call: HookCall, project: Project) -> list[DigestLine]:
         with self._files.database(caller.user).read() as tx:
             found = storage.page(tx, ConversationFilter(project.name), MAX_CONVERSATIONS + 1)
         return [
-            Line(one_line(f"{day(one.last_at)} {one.title}", MAX_LINE_CHARS), note_uri(one.last_note))
+            DigestLine(one_line(f"{day(one.last_at)} {one.title}", MAX_LINE_CHARS), note_uri(one.last_note))
             for one in found
             if one.id != call.conversation and one.last_note
         ][:MAX_CONVERSATIONS]
 
-    def _messages_of(self, caller: Caller, call: HookCall, max_tokens: int) -> list[Line]:
+    def _messages_of(self, caller: Caller, call: HookCall, max_tokens: int) -> list[DigestLine]:
         """The last messages of the conversation that fit, in their order."""
         query = NoteQuery("", Filter(source=SOURCE, session=call.conversation), limit=MAX_MESSAGES)
         hits, _ = self._notes.reader.hits(caller, query)
         lines = [
-            Line(f"{day(hit.created_at)} {_role(hit)}: {one_line(hit.snippet, MAX_LINE_CHARS)}", note_uri(hit.id))
+            DigestLine(f"{day(hit.created_at)} {_role(hit)}: {one_line(hit.snippet, MAX_LINE_CHARS)}", note_uri(hit.id))
             for hit in hits
             if "tool" not in hit.tags
         ]
@@ -165,7 +165,7 @@ def _add(digest: Digest, section: Section, left: int) -> int:
     return used + sum(_cost(line) for line in shown)
 
 
-def _fitting(lines: Iterable[Line], left: int) -> Iterator[Line]:
+def _fitting(lines: Iterable[DigestLine], left: int) -> Iterator[DigestLine]:
     for line in lines:
         left -= _cost(line)
         if left < 0:
@@ -173,16 +173,16 @@ def _fitting(lines: Iterable[Line], left: int) -> Iterator[Line]:
         yield line
 
 
-def _cost(line: Line) -> int:
+def _cost(line: DigestLine) -> int:
     return tokens.estimate(str(line)) + 1
 
 
-def _line(note: NoteHit) -> Line:
+def _line(note: NoteHit) -> DigestLine:
     text = note.snippet if note.snippet.startswith(note.title) else f"{note.title}: {note.snippet}"
-    return Line(one_line(f"{day(note.updated_at)} {text}", MAX_LINE_CHARS), note_uri(note.id))
+    return DigestLine(one_line(f"{day(note.updated_at)} {text}", MAX_LINE_CHARS), note_uri(note.id))
 
 
-def _open_items(notes: Iterable[NoteHit]) -> Iterator[Line]:
+def _open_items(notes: Iterable[NoteHit]) -> Iterator[DigestLine]:
     """Unchecked items of lists, and notes with a tag such as todo."""
     for note in notes:
         tags = {tag.casefold() for tag in note.tags}
@@ -191,7 +191,7 @@ def _open_items(notes: Iterable[NoteHit]) -> Iterator[Line]:
         items = _UNCHECKED.findall(note.snippet)
         if items:
             text = f"{day(note.updated_at)} {note.title}: {'; '.join(items)}"
-            yield Line(one_line(text, MAX_LINE_CHARS), note_uri(note.id))
+            yield DigestLine(one_line(text, MAX_LINE_CHARS), note_uri(note.id))
         elif tags & OPEN_TAGS:
             yield _line(note)
 

@@ -1,20 +1,20 @@
 """Embedding: texts to vectors, by the built-in model, Ollama or an OpenAI-compatible service, in the background."""
 
 from memory_mcp.embedding.builtin import floor_of
-from memory_mcp.embedding.choice import Embedders, Options
-from memory_mcp.embedding.model import Embedder, Floor, Space
+from memory_mcp.embedding.choice import Embedders, EmbeddingOptions
+from memory_mcp.embedding.model import Embedder, RelevanceFloor, Space
 from memory_mcp.embedding.query_vectors import QueryVectors
-from memory_mcp.embedding.worker import Done, EmbeddingWorker, Job, TextQueue
+from memory_mcp.embedding.worker import EmbeddedJob, EmbeddingJob, EmbeddingWorker, TextQueue
 
 __all__ = [
-    "Done",
+    "EmbeddedJob",
     "Embedder",
     "Embedders",
+    "EmbeddingJob",
+    "EmbeddingOptions",
     "EmbeddingWorker",
-    "Floor",
-    "Job",
-    "Options",
     "QueryVectors",
+    "RelevanceFloor",
     "Space",
     "TextQueue",
     "floor_of",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.embedding import model_files
-from memory_mcp.embedding.model import Floor, Space
+from memory_mcp.embedding.model import RelevanceFloor, Space
 from memory_mcp.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  # without it, recall drops by half
 MAX_TOKENS = 512
 MAX_QUERY_TOKENS = 128  # about 90 words; 512 take a quarter of a second of a processor
-FLOOR = Floor(of_one=0.285, per_log_count=0.009, max_count=1000, background_share=0.5, max_short_bytes=800)
+FLOOR = RelevanceFloor(
+    for_one_text=0.285, per_log_count=0.009, max_count=1000, background_share=0.5, max_short_bytes=800
+)
 
 
 class Builtin:
@@ -63,8 +65,8 @@ class Builtin:
             return self._model
 
 
-def floor_of(space: Space) -> Floor | None:
-    """None for the vectors of another model, which was not measured: then every text may have to do with a query."""
+def floor_of(space: Space) -> RelevanceFloor | None:
+    """None for the vectors of another model, which was not measured: then every text may be related to a query."""
     return FLOOR if (space.kind, space.model) == (Builtin.kind, Builtin.model) else None
 
 

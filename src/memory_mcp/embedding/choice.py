@@ -15,7 +15,7 @@ DEFAULT_MODELS = {"ollama": "nomic-embed-text", "openai": "text-embedding-3-smal
 
 
 @dataclass(frozen=True)
-class Options:
+class EmbeddingOptions:
     kind: EmbedderKind
     model: str | None  # of Ollama or the service; None: the default
     ollama_host: str
@@ -27,7 +27,7 @@ class Options:
 class Embedders:
     """The embedders this server may use."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: EmbeddingOptions) -> None:
         self._options = options
         self._builtin = Builtin(options.model_folder)
         self._ollamas: dict[str, Ollama] = {}
@@ -38,7 +38,7 @@ class Embedders:
         return self._options.kind == "none"
 
     @property
-    def lack_a_model(self) -> bool:
+    def lacks_model(self) -> bool:
         """Whether embedding needs `memory-mcp models pull` or Ollama."""
         return self._options.kind in ("auto", "builtin") and not self._builtin.is_installed()
 

@@ -43,10 +43,10 @@ class Embedder(Protocol):
 
 
 @dataclass(frozen=True)
-class Floor:
-    """From which cosine on a text has to do with a query, for vectors of one model: docs/benchmarks.md#nothing-fits."""
+class RelevanceFloor:
+    """The lowest cosine of a text that is related to a query, by model: docs/benchmarks.md#nothing-fits."""
 
-    of_one: float  # if there is one text
+    for_one_text: float  # if there is one text
     per_log_count: float  # added for each power of e in the number of texts: the best of many is near by chance
     max_count: int  # texts, from which on it grows no more
     background_share: float  # of the average cosine with unrelated texts, which is subtracted

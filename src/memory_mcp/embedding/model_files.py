@@ -29,7 +29,7 @@ SHA256 = {
 
 HUB = "https://huggingface.co/Snowflake/snowflake-arctic-embed-s/resolve/e596f507467533e48a2e17c007f0e1dacc837b33"
 HUB_FILES = {MODEL_FILE: "onnx/model_int8.onnx", TOKENIZER_FILE: "tokenizer.json"}
-HUB_SECONDS = 5.0  # without a byte, until the hub counts as unreachable
+HUB_TIMEOUT_S = 5.0  # without a byte, until the hub counts as unreachable
 
 CARRIER = "bot-brain==0.8.0"  # a package that carries the same files; downloaded, never installed
 CARRIER_SHA256 = "69e6e3c5371cd20ab32492c3fe436795ec35831057ea34b6e2c3a4bea71da8a8"
@@ -125,7 +125,7 @@ def _from_hub(report_progress: ReportProgress) -> dict[str, bytes]:
         return bytes(content)
 
     try:
-        with httpx2.Client(timeout=HUB_SECONDS, follow_redirects=True) as client:
+        with httpx2.Client(timeout=HUB_TIMEOUT_S, follow_redirects=True) as client:
             return {name: get(client, name) for name in HUB_FILES}
     except httpx2.HTTPError as exc:
         raise Unavailable(f"It cannot be reached ({type(exc).__name__}).") from exc
@@ -143,7 +143,7 @@ def _from_index() -> dict[str, bytes]:
         )
         wheels = list(Path(folder).glob("*.whl"))
         if done.returncode or not wheels:
-            raise Unavailable(f"pip said: {(done.stderr.strip().splitlines() or ['nothing'])[-1]}")
+            raise Unavailable(f"pip reports: {(done.stderr.strip().splitlines() or ['nothing'])[-1]}")
         return _from_path(wheels[0])
 
 

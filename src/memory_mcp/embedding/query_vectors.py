@@ -35,7 +35,7 @@ class QueryVectors:
 
     def missing(self) -> str:
         """Why there are no vectors to compare with."""
-        if self._embedders.lack_a_model:
+        if self._embedders.lacks_model:
             return "There are no vectors yet; `memory-mcp models pull` installs the model that makes them."
         return "There are no vectors yet; they are made in the background."
 

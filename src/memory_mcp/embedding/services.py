@@ -13,12 +13,12 @@ from memory_mcp.errors import Unavailable
 if TYPE_CHECKING:
     from memory_mcp.embedding.model import Floats
 
-CONNECT_SECONDS = 2.0
-BATCH_SECONDS = 60.0  # enough for a laptop to embed a batch of long notes
-QUERY_SECONDS = 5.0  # a client waits for the search
-PROBE_SECONDS = 10.0  # Ollama loads a model at its first request
-READY_S = 60.0  # how long a service counts as ready after a request that succeeded
-NOT_READY_S = 5.0  # how long it counts as not ready after one that failed
+CONNECT_TIMEOUT_S = 2.0
+BATCH_TIMEOUT_S = 60.0  # enough for a laptop to embed a batch of long notes
+QUERY_TIMEOUT_S = 5.0  # a client waits for the search
+PROBE_TIMEOUT_S = 10.0  # Ollama loads a model at its first request
+READY_TTL_S = 60.0  # how long a service counts as ready after a request that succeeded
+NOT_READY_TTL_S = 5.0  # how long it counts as not ready after one that failed
 
 
 class Prefixes(NamedTuple):
@@ -50,7 +50,7 @@ class Service:
         self, path: str, body: Mapping[str, Any], seconds: float, advice: Mapping[int, str] | None = None
     ) -> dict[str, Any]:
         """Raises Unavailable unless a JSON object comes back in time. `advice`: hints for the user, by status."""
-        timeout = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
+        timeout = httpx2.Timeout(seconds, connect=CONNECT_TIMEOUT_S)
         try:
             response = self._client.post(self._url + path, json=body, timeout=timeout)
         except httpx2.TimeoutException as exc:
@@ -101,23 +101,23 @@ class _ServiceEmbedder(ABC):
         """Whether the service makes vectors. Sends a request only if the last one was too long ago."""
         if self._last is not None:
             succeeded, at = self._last
-            if time.monotonic() - at < (READY_S if succeeded else NOT_READY_S):
+            if time.monotonic() - at < (READY_TTL_S if succeeded else NOT_READY_TTL_S):
                 return succeeded
         return self.answers()
 
     def answers(self) -> bool:
         """Whether the service answers and has the model. Sends a request."""
         try:
-            self._embed(["hello"], PROBE_SECONDS)
+            self._embed(["hello"], PROBE_TIMEOUT_S)
         except Unavailable:
             return False
         return True
 
     def documents(self, texts: Sequence[str]) -> "Floats":
-        return self._embed([self._prefixes.document + text for text in texts], BATCH_SECONDS)
+        return self._embed([self._prefixes.document + text for text in texts], BATCH_TIMEOUT_S)
 
     def query(self, text: str) -> "Floats":
-        vector: Floats = self._embed([self._prefixes.query + text], QUERY_SECONDS)[0]
+        vector: Floats = self._embed([self._prefixes.query + text], QUERY_TIMEOUT_S)[0]
         return vector
 
     def _embed(self, texts: list[str], seconds: float) -> "Floats":

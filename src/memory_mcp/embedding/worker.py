@@ -20,13 +20,13 @@ log = logging.getLogger(__name__)
 
 POLL_INTERVAL_S = 30.0  # another process may have stopped with texts left, or a model may have been installed
 BUSY_POLL_INTERVAL_S = 5.0  # while texts wait: they may become due, or another process may finish them
-BOOT_SECONDS = 1.0  # before the first poll, so that a starting server answers its client first
-STOP_SECONDS = 2.0
+START_DELAY_S = 1.0  # before the first poll, so that a starting server answers its client first
+STOP_TIMEOUT_S = 2.0
 NICENESS = 5  # beyond the server's: clients wait for answers, and rarely for vectors
 MIN_BACKOFF_S = 1.0  # after a failure, doubled by each further one
 MAX_BACKOFF_S = 15.0
-MAX_WAIT_S = 1.0  # that answers may wait for vectors, in total
-REGAINED_S_PER_S = 0.05  # of that, regained for each second that passes
+MAX_WAIT_S = 1.0  # of all answers together, for vectors
+REGAINED_S_PER_S = 0.05  # of that budget, for each second that passes
 
 BACKGROUND = (
     "The meeting starts at nine in the morning.",
@@ -58,7 +58,7 @@ BACKGROUND = (
 
 
 @dataclass(frozen=True)
-class Job:
+class EmbeddingJob:
     """A text to embed."""
 
     key: int
@@ -68,8 +68,8 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Done:
-    job: Job
+class EmbeddedJob:
+    job: EmbeddingJob
     parts: "Floats"  # a row for each part
     context: "Floats | None"
 
@@ -90,14 +90,14 @@ class TextQueue(Protocol):
         """Store vectors of this space from now on. Vectors of another space are deleted, and every text is queued;
         vectors of the same space stay until new ones replace them."""
 
-    def claim(self, worker: str) -> Sequence[Job]:
+    def claim(self, worker: str) -> Sequence[EmbeddingJob]:
         """Claim texts that are due and that no running worker has claimed."""
 
-    def save(self, space: Space, done: Sequence[Done]) -> bool:
+    def save(self, space: Space, done: Sequence[EmbeddedJob]) -> bool:
         """Store vectors, except of texts that have changed since they were claimed. False, and nothing is stored, if
         the stored vectors are now of another space."""
 
-    def postpone(self, jobs: Sequence[Job], reason: str) -> None:
+    def postpone(self, jobs: Sequence[EmbeddingJob], reason: str) -> None:
         """Retry later."""
 
     def release(self, worker: str) -> None:
@@ -130,7 +130,7 @@ class EmbeddingWorker:
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(timeout=STOP_SECONDS)
+            self._thread.join(timeout=STOP_TIMEOUT_S)
         for queue in list(self._queues_with_model):
             queue.release(self._name)
 
@@ -165,7 +165,7 @@ class EmbeddingWorker:
 
     def _run(self) -> None:
         lower_thread_priority(NICENESS)
-        self._wake.wait(BOOT_SECONDS)
+        self._wake.wait(START_DELAY_S)
         is_first = True
         while not self._stopping.is_set():
             try:
@@ -245,7 +245,7 @@ class EmbeddingWorker:
                 return
             self._recover()
 
-    def _embed(self, embedder: Embedder, space: Space, jobs: Sequence[Job]) -> "Floats":
+    def _embed(self, embedder: Embedder, space: Space, jobs: Sequence[EmbeddingJob]) -> "Floats":
         """Embed in batches: a long note has hundreds of parts, and the server must be able to stop. Raises Unavailable
         if that fails, or if the vectors are not of the space."""
         import numpy as np
@@ -294,12 +294,12 @@ def _check(space: Space, vectors: "Floats") -> None:
         )
 
 
-def _assign_vectors(jobs: Sequence[Job], vectors: "Floats") -> list[Done]:
+def _assign_vectors(jobs: Sequence[EmbeddingJob], vectors: "Floats") -> list[EmbeddedJob]:
     """The rows of each job's parts, and of its context, in the order they were embedded."""
     done = []
     for job in jobs:
         own, vectors = vectors[: len(job.parts)], vectors[len(job.parts) :]
         context = vectors[0] if job.context else None
         vectors = vectors[1:] if job.context else vectors
-        done.append(Done(job, own, context))
+        done.append(EmbeddedJob(job, own, context))
     return done

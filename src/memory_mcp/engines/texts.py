@@ -1,4 +1,4 @@
-"""An index of words, whichever engine has it."""
+"""A full-text index, whichever engine has it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

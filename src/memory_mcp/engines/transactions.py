@@ -62,7 +62,7 @@ class Read(ABC):
 
     @abstractmethod
     def texts(self, table: WordTable, allowed: Allowed | None = None, *, is_confined: bool = False) -> Texts:
-        """An index of words. Searches find the `allowed` texts only. `is_confined`: ranks do not depend on others."""
+        """A full-text index. Searches find the `allowed` texts only. `is_confined`: ranks do not depend on others."""
 
     @abstractmethod
     def cosines(
@@ -76,7 +76,7 @@ class Write(Read):
     """One unit of work: all of it is kept or none. `now` is the same instant for every row it writes."""
 
     @abstractmethod
-    def part(self) -> AbstractContextManager[None]:
+    def savepoint(self) -> AbstractContextManager[None]:
         """A savepoint: the writes of the block are undone if it raises, and the transaction may go on.
 
         Raises Invalid for values that the database does not take.
@@ -109,4 +109,4 @@ class UserDatabases(Protocol):
         """Delete a user's rows, which must be a cache."""
 
     def opened(self) -> Sequence[UserDatabase]:
-        """Those whose indexes of words are merged now and then."""
+        """Those whose full-text indexes are merged now and then."""

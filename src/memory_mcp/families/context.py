@@ -72,7 +72,7 @@ class Context:
         db = open_database(self.settings, self.clock, kind, path, missing=missing, lock=lock)
         self.databases.add(db)
         if kind.repair_index:
-            db.whenever_opened(kind.index_when_opened)
+            db.on_open(kind.index_when_opened)
         return db
 
     def _open_tenant(self, kind: DatabaseKind, path: Path) -> Database:

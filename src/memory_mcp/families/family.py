@@ -30,30 +30,30 @@ if TYPE_CHECKING:
     from memory_mcp.families.references import GroupSize, References
     from memory_mcp.sessions import Session
 
-TOKEN_BUDGET = 20_000  # what one answer may cost a model
+TOKEN_BUDGET = 20_000  # of one answer
 BYTES_PER_TOKEN = 4  # of texts in JSON
 
 
 READABLE = AfterValidator(check_readable)
-"""Marks the argument that names something new. Arguments that only find things take every name that exists."""
+"""Marks an argument that names something new. Arguments that only find things accept every existing name."""
 
 
 LEFT_OUT = Field(exclude_if=lambda value: value is None)
-"""Marks a field of an answer that is not there when it has no value. Every other one is null then."""
+"""Marks a field of an answer that is left out when it has no value. Other fields are null then."""
 
 Notice = Annotated[str | None, LEFT_OUT, Field(description="What was left out, and what to do about it.")]
-"""Of an answer that is not whole."""
+"""A field of answers that may be incomplete."""
 
 
 class Arguments(BaseModel):
-    """Base of every tool's arguments: strict types, nothing unknown. The server has coerced them before."""
+    """Base of every tool's arguments: strict types, no unknown fields. The server has coerced the values before."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 A = TypeVar("A", bound=Arguments)
 Ops = TypeVar("Ops")
-"""What a family can do: the object that its `open` returns, such as a Vault."""
+"""The operations of a family: the object that its `open` returns, such as a Vault."""
 
 
 @dataclass(frozen=True)
@@ -78,16 +78,16 @@ class Tool:
     returns: type[Any]
     destructive: bool
     idempotent: bool
-    makes_files: bool  # although it changes nothing of what is stored
-    spec_name: str | None  # what its specification calls it, where that is no name for every client
+    makes_files: bool  # it writes files, although it changes no memory
+    spec_name: str | None  # its name in its specification, where some clients do not accept that one
     changes_session: bool  # it changes what later calls of its session mean
     spells_out_answers: bool  # in tools/list; docs/tools.md always does
     spells_out_bounds: bool
     app_only: bool  # for a page that a host shows (MCP Apps), not for its model
-    summary: Callable[[Any], str] | None  # the answer in a line for people, beside the answer itself
+    summary: Callable[[Any], str] | None  # the answer in one line, for people
     audit: Callable[[Any, Any], Mapping[str, Any]] | None
-    """Of arguments and answer, the details that the audit log keeps of a deletion. None: its arguments, which must not
-    hold what was deleted."""
+    """From arguments and answer, the details of a deletion for the audit log. None: its arguments, which must not
+    contain the deleted content."""
     without_read: frozenset[str] | None
     """For a tool whose answer shows what was stored before: the fields, such as ids and times, that a caller without
     read_memory gets, beside those that the call itself sets. None: all of them."""
@@ -107,12 +107,12 @@ class Tool:
 
     @property
     def reads_only(self) -> bool:
-        """Whether it changes nothing of what is stored here."""
+        """Whether it changes no memory."""
         return self.needs is Scope.READ
 
     @property
     def changes_nothing(self) -> bool:
-        """Anywhere: it makes no file either."""
+        """Whether it writes nothing: no memory, and no file."""
         return self.reads_only and not self.makes_files
 
     @property
@@ -121,7 +121,7 @@ class Tool:
 
     @cached_property
     def answers(self) -> TypeAdapter[Any]:
-        """Made when it is first needed: a server starts more often than it uses every tool."""
+        """Built when it is first needed, so that servers start fast."""
         return TypeAdapter(self.returns)
 
 
@@ -146,7 +146,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Document:
-    """What reading a resource gives."""
+    """The content of a resource."""
 
     uri: str
     text: str
@@ -155,7 +155,7 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedResource:
     """One line of resources/list."""
 
     uri: str
@@ -176,7 +176,7 @@ class Template:
 
 @dataclass(frozen=True)
 class LastWrite:
-    """When one thing that a family keeps was last written."""
+    """When one memory was last written."""
 
     ref: str  # the address or path that opens it
     title: str
@@ -185,17 +185,17 @@ class LastWrite:
 
 @dataclass(frozen=True)
 class ResourcePage:
-    resources: Sequence[Listed]
+    resources: Sequence[ListedResource]
     next_position: str | None = None  # where the next page starts; None on the last
 
 
-def _read_nothing(call: Call[Any], uri: str) -> Document:
+def _refuse_read(call: Call[Any], uri: str) -> Document:
     raise NotFound("No resource has this address.", hint="resources/list shows what there is.")
 
 
 @dataclass(frozen=True)
 class Family(Generic[Ops]):
-    """What a family offers. `errors` says how its specification wants errors encoded."""
+    """The declaration of a family. `errors` is how its specification wants errors encoded."""
 
     name: str
     purpose: str  # in the server's instructions, without names of tools
@@ -203,11 +203,11 @@ class Family(Generic[Ops]):
     errors: Literal["json-rpc", "tool-result"]
     uri_prefixes: tuple[str, ...]  # which resources are this family's
     open: Callable[[Context], Ops]  # a file that it opens is closed by the context
-    databases: tuple[DatabaseKind, ...] = ()  # the SQLite files it keeps, and its caches
+    databases: tuple[DatabaseKind, ...] = ()  # its SQLite files, including caches
     spells_out_answers: bool = False  # its specification prescribes the output schemas; others are kept short
-    spells_out_bounds: bool = False  # tools/list says of its arguments what may not be empty, and what is off
+    spells_out_bounds: bool = False  # tools/list has the lower bounds and defaults of its arguments
     is_confinable: bool = False  # it keeps to the namespace of a caller who is confined to one
-    is_listed_first: bool = False  # its tools stand before those of other families in tools/list
+    is_listed_first: bool = False  # in tools/list
     tools: dict[str, Tool] = field(default_factory=dict)
     prompts: tuple[Prompt, ...] = ()
     templates: tuple[Template, ...] = ()
@@ -215,31 +215,31 @@ class Family(Generic[Ops]):
         ()
     )
     """Up to so many resources, from a position on; None is the start."""
-    read_resource: Callable[[Call[Ops], str], Document] = _read_nothing
-    watched: Callable[[Call[Ops], str], str | None] = lambda call, uri: None
-    """The address under which changes of a resource are published; None if the caller may not learn of them."""
+    read_resource: Callable[[Call[Ops], str], Document] = _refuse_read
+    subscription_uri: Callable[[Call[Ops], str], str | None] = lambda call, uri: None
+    """The address under which changes of a resource are published; None if the caller may not see them."""
     complete: Callable[[Call[Ops], str, str], Sequence[str]] = lambda call, name, value: ()  # an argument's values
 
     maintenance: Callable[[], FamilyMaintenance[Ops]] | None = None  # export, import, checks: loaded when needed
 
-    # The life of a server
+    # Start and stop of a server
     prepare: Callable[[Ops, Sequence[str]], None] | None = None
-    """Done before the first call, with the users there are. If it raises Unavailable, the other families serve."""
+    """Called before the first call, with all users' ids. If it raises Unavailable, only this family is not served."""
     start: Callable[[Ops], None] | None = None  # work in the background
     stop: Callable[[Ops], None] | None = None
     housekeeping: Callable[[Ops], None] | None = None  # done every minute by a server over HTTP
 
     # Home, references, and one search over everything
     counts: Callable[[Ops, Caller], Mapping[str, int]] | None = None
-    """How much is stored, by what it is. None of it is read for that."""
+    """How many memories of each kind are stored. Must be fast: it reads no memory."""
     last_writes: Callable[[Ops, Caller, int], Iterable[LastWrite]] | None = None  # as many as wanted, the last first
     references: References[Ops] | None = None
     sizes: Callable[[Ops, Caller], Iterable[GroupSize]] | None = None
-    """How much is in each of its groups, in any order. None of it is read for that."""
+    """How many memories each of its groups has, in any order. Must be fast, as `counts`."""
     groups: Callable[[Ops, Caller], Iterable[Group]] | None = None  # the texts that recall indexes
     search: Callable[[Call[Ops], TextQuery], Iterable[Match]] | None = None  # what recall finds without its index
     on_purge: Callable[[Ops, Purge], None] | None = None
-    """Have a function called once texts are deleted that must not stay in recall's index until its next search."""
+    """Registers a function to call when texts are deleted that must leave recall's index at once."""
 
     def tool(
         self,
@@ -259,7 +259,7 @@ class Family(Generic[Ops]):
         audit: Callable[[A, Any], Mapping[str, Any]] | None = None,
         **meta: Any,
     ) -> Callable[[Callable[[Call[Ops], A], Any]], Callable[[Call[Ops], A], Any]]:
-        """Offer a function as a tool. Tool says what each option means."""
+        """Decorator: make a function a tool. `Tool` describes the options."""
 
         def offer(run: Callable[[Call[Ops], A], Any]) -> Callable[[Call[Ops], A], Any]:
             self.tools[run.__name__] = Tool(
@@ -284,7 +284,7 @@ class Family(Generic[Ops]):
 
 @dataclass(frozen=True)
 class OpenFamily(Generic[Ops]):
-    """A family, and what it can do with the files it has opened."""
+    """A family and its operations, on the files that it has opened."""
 
     family: Family[Ops]
     operations: Ops
@@ -302,7 +302,7 @@ def is_number(text: str) -> bool:
 
 
 def decoded(part: str) -> str:
-    """A percent-encoded part of an address. Raises NotFound if it is none."""
+    """A percent-encoded part of an address, decoded. Raises NotFound if it is malformed."""
     try:
         return unicodedata.normalize("NFC", unquote(part, errors="strict"))
     except UnicodeDecodeError:

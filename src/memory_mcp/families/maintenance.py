@@ -1,6 +1,6 @@
-"""What maintenance needs of a family: export, import, and the checks of the doctor.
+"""The functions of a family that maintenance calls: export, import, and the checks of the doctor.
 
-Each family has it in a module of its own, which is loaded when it is needed: a server that starts does without.
+Each family has a module with them, which is loaded when it is needed: the start of a server does not need it.
 """
 
 import json
@@ -27,7 +27,7 @@ from memory_mcp.settings import Settings
 
 MAX_NAME_CHARS = 60  # of a title or folder in a file's name
 MAX_FILE_BYTES = 10 * 1024 * 1024  # of a file that is read whole
-BY_BACKUP = "Put a backup in its place: memory-mcp restore."
+RESTORE_HINT = "Put a backup in its place: memory-mcp restore."
 
 Ops = TypeVar("Ops")
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class ExportFolder:
         self.left_out: list[LeftOut] = []
 
     def make(self, *names: str) -> Path:
-        """A folder in it, made if it is missing."""
+        """A folder in it, which is created if it is missing."""
         folder = self.path.joinpath(*names)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return folder
@@ -89,7 +89,7 @@ def file_name(text: str) -> str:
 
 @dataclass
 class ImportResult:
-    """What came of importing an export."""
+    """The result of importing an export."""
 
     new: dict[str, int] = field(default_factory=dict)
     known: dict[str, int] = field(default_factory=dict)  # there already, and left as it is
@@ -107,7 +107,7 @@ class ImportResult:
 
 
 class ImportFolder:
-    """An export that is imported. What is new is added, what is there already stays as it is."""
+    """An export that is imported. New memories are added, existing ones stay as they are."""
 
     def __init__(
         self, path: Path, caller: Caller, *, dry_run: bool, report_progress: ReportProgress = report_nothing
@@ -125,7 +125,7 @@ class ImportFolder:
         return track(found, "/".join(names), len(found), self.report_progress)
 
     def lines(self, *names: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The objects of a file of JSON lines, each with where it stands. None if there is no such file."""
+        """The objects of a file of JSON lines, each with its file and line. There are none if the file is missing."""
         path = self.path.joinpath(*names)
         with self.one(self.shown(path)), suppress(FileNotFoundError), path.open("rb") as file:
             count = ProgressCount(self.shown(path), Bytes(path.stat().st_size), self.report_progress)
@@ -139,11 +139,11 @@ class ImportFolder:
                     yield place, fields
 
     def one(self, place: str) -> AbstractContextManager[None]:
-        """For one thing of many: if it cannot be imported, that is noted, and the others are."""
-        return _One(self.result, place)
+        """A block that imports one of many memories. If it fails, that memory is listed as left out."""
+        return _LeaveOutOnError(self.result, place)
 
     def is_first(self, *thing: str) -> bool:
-        """Whether it did not come before in this export."""
+        """Whether it is the first of its name in this export."""
         is_first = thing not in self._seen
         self._seen.add(thing)
         return is_first
@@ -155,7 +155,7 @@ class ImportFolder:
         return path.relative_to(self.path).as_posix()
 
 
-class _One(AbstractContextManager[None]):
+class _LeaveOutOnError(AbstractContextManager[None]):
     def __init__(self, result: ImportResult, place: str) -> None:
         self._result = result
         self._place = place
@@ -166,7 +166,7 @@ class _One(AbstractContextManager[None]):
         if isinstance(exc, AppError):
             self._result.leave_out(self._place, exc.message)
         elif isinstance(exc, (ValueError, KeyError, TypeError, OSError, RecursionError, yaml.YAMLError)):
-            self._result.leave_out(self._place, f"it is not as an export has it ({exc})")
+            self._result.leave_out(self._place, f"it does not have the form of an export ({exc})")
         else:
             return False
         return True
@@ -194,7 +194,7 @@ def read_small(path: Path) -> bytes:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing the doctor looked at and what became of it."""
+    """A problem that the doctor found, or a notice, and whether it is repaired."""
 
     check: str  # such as 'database', 'permissions'
     place: str  # relative to the data directory if it is in there
@@ -208,7 +208,7 @@ class DatabaseFile:
     path: Path
     name: str  # below the data directory and in a backup, with slashes
     kind: DatabaseKind
-    lock: Path  # where its writers wait
+    lock: Path  # that its writers acquire
 
 
 @dataclass(frozen=True)
@@ -226,12 +226,12 @@ class Tenant:
 
 @dataclass(frozen=True)
 class Inspection:
-    """One look of the doctor at everything that families keep."""
+    """One run of the doctor over everything that families store."""
 
     settings: Settings
     clock: Clock
     tenants: list[Tenant]
-    repair: bool  # whether to mend what is safe to mend
+    repair: bool  # whether to repair what is safe to repair
     open_file: Callable[..., Database]
     report_progress: ReportProgress = report_nothing
     checked: Counter[str] = field(default_factory=Counter)  # how many of what
@@ -240,19 +240,19 @@ class Inspection:
         """Raises AppError if it cannot be opened."""
         return closing(self.open_file(file.kind, file.path, missing="refuse", lock=file.lock))
 
-    def mend(self, finding: Finding, mend: Callable[[], None]) -> Finding:
-        """Mend what was found, if that is wanted. Returns what became of it."""
+    def repair_finding(self, finding: Finding, repair: Callable[[], None]) -> Finding:
+        """Repair a problem, if that is wanted. Returns the finding in its new state."""
         if not self.repair:
             return Finding(finding.check, finding.place, "problem", finding.message, repairable=True)
         try:
-            mend()
-        except (AppError, OSError, StillWrong) as exc:
-            return Finding(finding.check, finding.place, "problem", f"{finding.message}; mending it failed ({exc})")
+            repair()
+        except (AppError, OSError, RepairFailed) as exc:
+            return Finding(finding.check, finding.place, "problem", f"{finding.message}; repairing it failed ({exc})")
         return Finding(finding.check, finding.place, "repaired", finding.message, repairable=True)
 
 
-class StillWrong(Exception):
-    """Mending did not help."""
+class RepairFailed(Exception):
+    """The problem is still there after the repair."""
 
 
 # Declared by a family
@@ -266,4 +266,4 @@ class FamilyMaintenance(Generic[Ops]):
     check: Callable[[Inspection], Iterable[Finding]] = lambda inspection: ()
     """Beside its SQLite files, which are checked as declared."""
     leftovers: Callable[[Path], Iterable[Path]] = lambda folder: ()
-    """In a user's folder, what a process may have left unfinished that was killed."""
+    """The unfinished files of killed processes, in a user's folder."""

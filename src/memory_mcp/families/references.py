@@ -1,4 +1,4 @@
-"""References: texts that name one thing a family stores, such as stores:diary/one, and how a family opens one.
+"""References: texts that name one memory of a family, such as stores:diary/one, and how a family opens one.
 
 Search, lists and links give references. `recall_open`, `memory-mcp show` and the web app open them.
 """
@@ -21,7 +21,7 @@ OPENER = "recall_open"  # the tool that opens references of all families
 
 @dataclass(frozen=True)
 class Opened:
-    """The thing that a reference names."""
+    """The memory that a reference names."""
 
     ref: str  # as the family itself writes it
     title: str
@@ -32,22 +32,22 @@ class Opened:
 
 
 Keep = Callable[[Any], None]
-"""Called with a copy of a thing, as JSON, just before it is deleted. The thing stays if this fails."""
+"""Called with a copy of a memory, as JSON, just before it is deleted. If it fails, the memory stays."""
 
 
 @dataclass(frozen=True)
 class Editing(Generic[Ops]):
-    """How a person edits and deletes one thing that a reference names. References are as the family writes them."""
+    """How a person edits and deletes one memory by its reference. References are as the family writes them."""
 
     is_one: Callable[[str], bool]  # False for a list, such as a namespace
     suffix: str  # of a file with the text to edit
     write: Callable[[Call[Ops], str, str, str], None]
-    """Replace the text of a reference: the text before, then the new one. Raises Conflict with the code `changed` if
-    the text is another by now."""
+    """Replace the text of a memory. The arguments are the former text, then the new one. Raises Conflict with the code
+    `changed` if the text is no longer the former one."""
     delete: Callable[[Call[Ops], str, Keep | None], None]  # None: no copy is wanted, it is deleted for good
     restore: Callable[[Call[Ops], str, Any], str | None]
-    """Bring a deleted thing back from its copy; None if there is no copy. Returns what could not be restored. Raises
-    Conflict if something else is there by now, and NotFound if it is impossible without a copy."""
+    """Restore a deleted memory from its copy, or from None if there is no copy. Returns what could not be restored.
+    Raises Conflict if another memory has its name now, and NotFound if a copy is needed."""
     text: Callable[[Call[Ops], str], str] | None = None  # to edit; None: the content
 
 
@@ -58,34 +58,34 @@ class References(Generic[Ops]):
     form: str  # how they look, such as stores:STORE/PATH
     prefixes: tuple[str, ...]  # each starts with one of these
     open: Callable[[Call[Ops], str], Opened]  # raises NotFound
-    tool: str | None = None  # the family's own tool that reads one thing
+    tool: str | None = None  # the family's own tool that reads one memory
     is_bare: Callable[[str], bool] = lambda text: False  # whether a text without a prefix is one, such as an id
     all_groups: str | None = None  # the reference of the list of all its groups
-    editing: Editing[Ops] | None = None  # None: its things cannot be edited as a text
+    editing: Editing[Ops] | None = None  # None: its memories cannot be edited as text
 
     def includes(self, text: str) -> bool:
         return text.startswith(self.prefixes) or self.is_bare(text)
 
 
 @dataclass(frozen=True)
-class Named:
-    """The thing that a reference in an argument names."""
+class NamedByReference:
+    """The arguments that a reference stands for."""
 
-    name: str  # in place of the reference
-    beside: Mapping[str, str] = field(default_factory=dict)  # other arguments of the tool, such as the store of a path
+    name: str  # of the memory, which replaces the reference
+    other_arguments: Mapping[str, str] = field(default_factory=dict)  # of the tool, such as the store of a path
 
 
 @dataclass(frozen=True)
 class TakesReference:
     """Marks an argument that takes a reference where it takes an id, a key, a path or a name."""
 
-    parse: Callable[[str], Named | None]  # None: the text is no reference to such a thing
-    may_be_new: bool = False  # the argument may also name something new, so it may look like a reference of others
+    parse: Callable[[str], NamedByReference | None]  # None: the text is no such reference
+    may_be_new: bool = False  # the argument may name something new, which may look like another family's reference
 
 
 @dataclass(frozen=True)
 class GroupSize:
-    """How much a family stores in a namespace, store, project or portal."""
+    """How many memories a namespace, store, project or portal has."""
 
     name: str | None  # None: the family has no groups
     count: int | None  # None: it is not known without starting an engine
@@ -98,7 +98,7 @@ def no_copy(ref: str) -> NotFound:
     return NotFound(f"There is no copy of {ref} to restore.", ref=ref)
 
 
-def changed(what: str) -> Conflict:
+def changed_meanwhile(what: str) -> Conflict:
     return Conflict(f"{what} was changed meanwhile.", code="changed")
 
 

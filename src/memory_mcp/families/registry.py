@@ -1,4 +1,4 @@
-"""Which families there are. A new one is added to STORING."""
+"""The list of families. A new one is added to STORAGE_FAMILIES."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from memory_mcp.families.recall.family import recall_over
 from memory_mcp.families.stores.tools import stores
 from memory_mcp.families.vault.tools import vault
 
-STORING: tuple[Family[Any], ...] = (vault, notes, stores, graph, portals)
+STORAGE_FAMILIES: tuple[Family[Any], ...] = (vault, notes, stores, graph, portals)
 
 
 def with_recall(storing: Iterable[Family[Any]]) -> dict[str, Family[Any]]:
@@ -21,13 +21,13 @@ def with_recall(storing: Iterable[Family[Any]]) -> dict[str, Family[Any]]:
     return {family.name: family for family in (*families, recall_over(families))}
 
 
-FAMILIES = with_recall(STORING)
+FAMILIES = with_recall(STORAGE_FAMILIES)
 CONFINABLE = tuple(name for name, family in FAMILIES.items() if family.is_confinable)
 """The families that a key confined to a namespace can open."""
 
 
-def chosen(families: dict[str, Family[Any]], names: Sequence[str]) -> dict[str, Family[Any]]:
-    """Those of these names, or all if there are no names. Raises Invalid for a name that no family has."""
+def select(families: dict[str, Family[Any]], names: Sequence[str]) -> dict[str, Family[Any]]:
+    """The families of these names, or all if there are no names. Raises Invalid for a name that no family has."""
     if unknown := [name for name in names if name not in families]:
         raise Invalid(f"No family is called {unknown[0]!r}. Use any of: {', '.join(families)}.", field="families")
     return {name: family for name, family in families.items() if name in (names or families)}

@@ -1,4 +1,4 @@
-"""What families declare for one search over everything: their texts, and what they find themselves."""
+"""The texts of families that recall indexes, and the matches that families find themselves."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,38 +13,38 @@ from memory_mcp.time_spans import ANY_TIME, Span
 
 @dataclass(frozen=True)
 class Text:
-    """One thing a family keeps, as one search over everything reads it."""
+    """One memory, as recall indexes it."""
 
     ref: str  # the address or path that opens it
     title: str  # as it is shown
     content: str
     tags: tuple[str, ...] = ()
-    name: str | None = None  # what it is found by beside its content, where that is not the title
+    name: str | None = None  # that it is found by, in addition to its content, if that is not the title
     facts: TextFacts = UNKNOWN_FACTS
 
 
 @dataclass(frozen=True)
 class Group:
-    """Some of a family's texts: those of a store, a project, a portal."""
+    """A group of a family's texts: those of a store, a project or a portal."""
 
     name: str
     versions: Callable[[], Mapping[str, str]]
-    """By the key of each text, something that changes whenever the text does. May take a while."""
+    """By the key of each text, a value that changes whenever the text does. May take long."""
     texts: Callable[[Sequence[str]], Iterable[Text | None]]
-    """The texts of some keys; None of one that is gone by now."""
-    version: str | None = None  # that of the whole group, where it is known without looking at each
+    """The texts of some keys; None for a text that was deleted meanwhile."""
+    version: str | None = None  # of the whole group, if it is known without reading each text
 
 
 Groups = Callable[[Caller], Iterable[Group]]
-"""All that a family keeps for a caller."""
+"""All texts of a family that a caller may see."""
 
 Purge = Callable[[Caller, str], None]
-"""Of a caller and the name of a group that texts were deleted from."""
+"""Called with the caller, and the name of the group that texts were deleted from."""
 
 
 @dataclass(frozen=True)
 class TextQuery:
-    """What one search over everything looks for in a family."""
+    """A query of recall to a family."""
 
     query: str
     tags: tuple[str, ...]
@@ -54,7 +54,7 @@ class TextQuery:
 
 @dataclass(frozen=True)
 class Match:
-    """What one family found, before it is ranked among the others' matches."""
+    """A match of one family, before it is ranked among those of others."""
 
     ref: str
     title: str
@@ -75,7 +75,7 @@ class Searched:
 
 
 SearchedSpan = Annotated[Searched | None, Field(exclude_if=lambda value: value is None)]
-"""Of the answer to a search with a span."""
+"""A field of the answer to a search with a span."""
 
 
 def searched(span: Span) -> Searched | None:

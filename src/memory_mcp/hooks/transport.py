@@ -9,7 +9,7 @@ from typing import Any
 from memory_mcp import operating_system
 from memory_mcp.hooks.events import CAPTURE_STARTED, is_capture
 from memory_mcp.relay import link
-from memory_mcp.relay.options import NotShared, Options
+from memory_mcp.relay.options import NotShared, RelayOptions
 from memory_mcp.relay.server_socket import ServerSocket
 
 DETACHED_FLAG = "--detached"
@@ -30,7 +30,7 @@ def send(data_dir: str, call: Call, in_process: Answer) -> dict[str, Any]:
 
 
 def _answer_shared(data_dir: str, call: Call) -> dict[str, Any]:
-    options = Options(["--data-dir", data_dir], dict(os.environ))
+    options = RelayOptions(["--data-dir", data_dir], dict(os.environ))
     server = ServerSocket(options.data_dir)
     server.prepare()
     answer = link.request(options, server, "hook", payload=call)

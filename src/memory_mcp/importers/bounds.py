@@ -10,7 +10,7 @@ from typing import Any
 from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.families.notes.model import ARCHIVED, IMPORTED_FROM, MAX_METADATA_BYTES, NewNote, folded, tag_key
 from memory_mcp.families.notes.result_limits import metadata_size
-from memory_mcp.importers.model import FoundNote, Problem
+from memory_mcp.importers.model import FoundNote, ImportProblem
 
 MAX_CONTENT_CHARS = 1024 * 1024
 MAX_TITLE_CHARS = 300
@@ -34,15 +34,15 @@ def note(
     created_at: object = None,
     updated_at: object = None,
     expires_at: object = None,
-) -> FoundNote | Problem:
+) -> FoundNote | ImportProblem:
     """A memory as a note, or the reason why it cannot be one."""
     if not isinstance(content, str) or not content.strip():
-        return Problem(where, "It has no text.")
+        return ImportProblem(where, "It has no text.")
     if len(content) > MAX_CONTENT_CHARS:
-        return Problem(where, f"It has {len(content):,} characters; the limit is {MAX_CONTENT_CHARS:,}.")
+        return ImportProblem(where, f"It has {len(content):,} characters; the limit is {MAX_CONTENT_CHARS:,}.")
     kept = {key: value for key, value in _clean(metadata or {}).items() if key != IMPORTED_FROM}
     if metadata_size(kept) > MAX_METADATA_BYTES - 2048:  # 2048 for the origin
-        return Problem(where, "Its metadata is over 1 MiB.")
+        return ImportProblem(where, "Its metadata is over 1 MiB.")
     text = clean_text(content)
     updated = moment(updated_at)
     created = moment(created_at) or updated

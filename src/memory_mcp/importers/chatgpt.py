@@ -22,7 +22,7 @@ from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.errors import Invalid
 from memory_mcp.importers import archives, bounds, json_records, text_list
 from memory_mcp.importers.archives import Member
-from memory_mcp.importers.model import FoundNote, Problem
+from memory_mcp.importers.model import FoundNote, ImportProblem
 
 _FILE = re.compile(r"conversations(?:-\d+)?\.json")
 _FENCE = re.compile(r"```[a-z]*\n?(.*?)```", re.DOTALL)
@@ -38,10 +38,10 @@ class _Found:
     listed: dict[str, FoundNote] = field(default_factory=dict)
     listed_at: float = -1.0
     instructions: dict[str, tuple[float, FoundNote]] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ImportProblem] = field(default_factory=list)
 
 
-def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[FoundNote | Problem]:
+def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[FoundNote | ImportProblem]:
     """Raises Invalid before the first memory if the file is not such an export."""
     with archives.open_export(path, on_bytes) as members:
         if len(members) == 1 and members[0].base.endswith(text_list.SUFFIXES):
@@ -61,7 +61,7 @@ def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[Foun
         yield from (note for _, note in seen.instructions.values())
 
 
-def _current(seen: _Found) -> Iterator[FoundNote | Problem]:
+def _current(seen: _Found) -> Iterator[FoundNote | ImportProblem]:
     """The newest list, and the memories saved after it. Earlier ones that are not on the list were deleted."""
     yield from seen.listed.values()
     for id_, note in seen.saved.items():
@@ -69,7 +69,7 @@ def _current(seen: _Found) -> Iterator[FoundNote | Problem]:
             continue
         created = bounds.moment(note.note.created_at)
         if seen.listed and created and created.timestamp() < seen.listed_at:
-            yield Problem(note.where, "It was saved once, and is not on the newest list of memories.", "left_out")
+            yield ImportProblem(note.where, "It was saved once, and is not on the newest list of memories.", "left_out")
         else:
             yield note
 
@@ -86,14 +86,14 @@ def _read_file(path: Path, member: Member, seen: _Found) -> bool:
                     count += 1
                     _read_conversation(where, record.value, seen)
                 else:
-                    seen.problems.append(Problem(where, "It is not a conversation of ChatGPT."))
+                    seen.problems.append(ImportProblem(where, "It is not a conversation of ChatGPT."))
         except Invalid as exc:
             raise Invalid(f"{path} is not a data export of ChatGPT. {exc.message}") from exc
         except json_records.Truncated as exc:
             if not number:
                 raise Invalid(f"{member.name} of {path} is not JSON. Is it a data export of ChatGPT?") from exc
             after = f"{member.base}, after conversation {number}"
-            seen.problems.append(Problem(after, "The file is truncated, or not JSON from there on."))
+            seen.problems.append(ImportProblem(after, "The file is truncated, or not JSON from there on."))
     return count > 0
 
 
@@ -120,10 +120,10 @@ def _add_saved(where: str, text: str, at: float, metadata: dict[str, str], seen:
     if not text.strip():
         return
     if _FORGET.match(text.strip()):
-        seen.problems.append(Problem(where, "It asks ChatGPT to forget something.", "left_out"))
+        seen.problems.append(ImportProblem(where, "It asks ChatGPT to forget something.", "left_out"))
         return
     found = bounds.note(where, text.strip(), id_=bounds.text_id(text), created_at=at, metadata=metadata)
-    if isinstance(found, Problem):
+    if isinstance(found, ImportProblem):
         seen.problems.append(found)
     else:
         seen.saved.setdefault(found.id, found)

@@ -21,7 +21,7 @@ from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.errors import Invalid
 from memory_mcp.importers import archives, bounds, text_list
 from memory_mcp.importers.archives import Member
-from memory_mcp.importers.model import FoundNote, Problem
+from memory_mcp.importers.model import FoundNote, ImportProblem
 
 KEYS = ("conversations_memory", "project_memories", "memory_files")
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -29,7 +29,7 @@ _INNER = re.compile(r"(?:memories|projects)(?:-\d+)?(?: ?\(\d+\))?\.zip", re.IGN
 _HEADING = re.compile(r"^(?:#{1,6}\s+(.+?)|\*\*(.+?):?\*\*:?)\s*$")
 
 
-def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[FoundNote | Problem]:
+def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[FoundNote | ImportProblem]:
     """Raises Invalid before the first memory if the export has no memories of Claude."""
     with archives.open_export(path, on_bytes, lambda name: bool(_INNER.fullmatch(name))) as members:
         if len(members) == 1 and members[0].base.endswith(text_list.SUFFIXES):
@@ -81,7 +81,7 @@ def _projects(member: Member) -> Iterator[tuple[str, str]]:
             yield one["uuid"], one["name"]
 
 
-def _memories(where: str, account: dict[str, Any], names: dict[str, str]) -> Iterator[FoundNote | Problem]:
+def _memories(where: str, account: dict[str, Any], names: dict[str, str]) -> Iterator[FoundNote | ImportProblem]:
     whose = str(account.get("account_uuid") or "")
     yield from _sections(where, f"{whose}/conversations", account.get("conversations_memory"), "", {})
     projects = account.get("project_memories")
@@ -94,12 +94,14 @@ def _memories(where: str, account: dict[str, Any], names: dict[str, str]) -> Ite
         yield _file(f"{where}, file {number}", whose, file)
 
 
-def _sections(where: str, id_: str, text: object, folder: str, noted: dict[str, str]) -> Iterator[FoundNote | Problem]:
+def _sections(
+    where: str, id_: str, text: object, folder: str, noted: dict[str, str]
+) -> Iterator[FoundNote | ImportProblem]:
     """One note for each section: Claude writes one page about many subjects, and searches are about one."""
     if text is None or text == "":
         return
     if not isinstance(text, str):
-        yield Problem(where, "It is not text.")
+        yield ImportProblem(where, "It is not text.")
         return
     seen: dict[str, int] = {}
     for heading, body in split(text):
@@ -128,9 +130,9 @@ def split(text: str) -> list[tuple[str, str]]:
     return [(heading, body) for heading, lines in parts if (body := "\n".join(lines).strip())]
 
 
-def _file(where: str, whose: str, file: object) -> FoundNote | Problem:
+def _file(where: str, whose: str, file: object) -> FoundNote | ImportProblem:
     if not isinstance(file, dict) or not isinstance(file.get("path"), str):
-        return Problem(where, "It is not a memory file: it has no path.")
+        return ImportProblem(where, "It is not a memory file: it has no path.")
     path = file["path"].strip("/")
     folder, _, name = path.rpartition("/")
     return bounds.note(

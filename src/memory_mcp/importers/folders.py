@@ -8,10 +8,10 @@ from pathlib import Path
 from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.errors import Invalid
 from memory_mcp.families.stores.folders import MAX_FILE_BYTES
-from memory_mcp.importers.model import FoundFile, Problem
+from memory_mcp.importers.model import FoundFile, ImportProblem
 
 
-def read(folder: Path, on_bytes: OnBytes, path_of: Callable[[str], str | None]) -> Iterator[FoundFile | Problem]:
+def read(folder: Path, on_bytes: OnBytes, path_of: Callable[[str], str | None]) -> Iterator[FoundFile | ImportProblem]:
     """The files of a folder and its subfolders, sorted, without hidden ones.
 
     `path_of` gives a file's path in the store, or None to leave it out.
@@ -31,26 +31,26 @@ def check(folder: Path, tool: str) -> None:
         raise Invalid(f"{folder} is not a folder. Give the folder of {tool}.")
 
 
-def is_among(folder: Path, suffix: str) -> bool:
-    """Whether any file in the folder or its subfolders has this suffix."""
+def has_suffix_below(folder: Path, suffix: str) -> bool:
+    """Whether a file in the folder or its subfolders has this suffix."""
     return any(name.endswith(suffix) for _, _, files in os.walk(folder) for name in files)
 
 
-def _file(file: Path, folder: Path, path_of: Callable[[str], str | None]) -> FoundFile | Problem:
+def _file(file: Path, folder: Path, path_of: Callable[[str], str | None]) -> FoundFile | ImportProblem:
     where = file.relative_to(folder).as_posix()
     path = path_of(where)
     if path is None:
-        return Problem(where, "It is not a markdown file.", "left_out")
+        return ImportProblem(where, "It is not a markdown file.", "left_out")
     if file.is_symlink():
-        return Problem(where, "It is a symlink. Import what it leads to.", "left_out")
+        return ImportProblem(where, "It is a symlink. Import what it leads to.", "left_out")
     try:
         status = file.stat()
         if status.st_size > MAX_FILE_BYTES:
-            return Problem(where, f"It is over {MAX_FILE_BYTES // 1024 // 1024} MB.")
+            return ImportProblem(where, f"It is over {MAX_FILE_BYTES // 1024 // 1024} MB.")
         text = file.read_bytes().decode()
         where.encode()
     except UnicodeError:
-        return Problem(where.encode("utf-8", "replace").decode(), "It, or its name, is not UTF-8.")
+        return ImportProblem(where.encode("utf-8", "replace").decode(), "It, or its name, is not UTF-8.")
     except OSError as exc:
-        return Problem(where, f"It cannot be read: {exc.strerror}.")
+        return ImportProblem(where, f"It cannot be read: {exc.strerror}.")
     return FoundFile(where, path, text, status.st_mtime_ns)

@@ -14,29 +14,29 @@ from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.engines.sqlite import sibling_files
 from memory_mcp.errors import Invalid
 from memory_mcp.importers import archives, bounds
-from memory_mcp.importers.model import FoundNote, Problem
+from memory_mcp.importers.model import FoundNote, ImportProblem
 
 COLUMNS = ("content_hash", "content", "tags", "memory_type", "metadata", "created_at", "updated_at")
 NEWER = ("created_at_iso", "updated_at_iso", "deleted_at", "superseded_by", "store", "confidence")
-NOT_ONE = "is not a file of mcp-memory-service. It is called sqlite_vec.db or memory.db, in that tool's data folder."
+WRONG_FILE = "is not a file of mcp-memory-service. It is called sqlite_vec.db or memory.db, in that tool's data folder."
 
 
-def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[FoundNote | Problem]:
+def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[FoundNote | ImportProblem]:
     """Every memory, in the order they were stored. Raises Invalid before the first if it is not such a file."""
     if not path.is_file():
-        raise Invalid(f"{path} {NOT_ONE}")
+        raise Invalid(f"{path} {WRONG_FILE}")
     db = _open(path)
     try:
         there = {row[1] for row in db.execute("PRAGMA table_info(memories)")}
         if not there.issuperset(COLUMNS):
-            raise Invalid(f"{path} {NOT_ONE}")
+            raise Invalid(f"{path} {WRONG_FILE}")
         columns = [*COLUMNS, *(name for name in NEWER if name in there)]
         [(rows,)] = db.execute("SELECT count(*) FROM memories")
         for row in db.execute(f"SELECT {', '.join(columns)} FROM memories ORDER BY id"):
             on_bytes(path.stat().st_size // rows)
             yield _memory(dict(zip(columns, row, strict=True)))
     except apsw.Error as exc:
-        raise Invalid(f"{path} {NOT_ONE} ({exc})") from exc
+        raise Invalid(f"{path} {WRONG_FILE} ({exc})") from exc
     finally:
         db.close()
 
@@ -53,12 +53,12 @@ def _open(path: Path) -> apsw.Connection:
     return db
 
 
-def _memory(row: dict[str, Any]) -> FoundNote | Problem:
+def _memory(row: dict[str, Any]) -> FoundNote | ImportProblem:
     where = f"memory {str(row['content_hash'])[:12]}"
     if row.get("deleted_at") is not None:
-        return Problem(where, "It is deleted there.", "left_out")
+        return ImportProblem(where, "It is deleted there.", "left_out")
     if row.get("superseded_by"):
-        return Problem(where, "A newer memory replaced it there.", "left_out")
+        return ImportProblem(where, "A newer memory replaced it there.", "left_out")
     metadata = _metadata(row["metadata"])
     tags = row["tags"] if isinstance(row["tags"], str) else ""
     noted = {"type": row["memory_type"], "store": row.get("store") if row.get("store") != "default" else None}

@@ -19,15 +19,15 @@ from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.errors import Invalid
 from memory_mcp.importers import archives, bounds, json_records
 from memory_mcp.importers.archives import Member
-from memory_mcp.importers.model import FoundNote, Problem
+from memory_mcp.importers.model import FoundNote, ImportProblem
 
-PROBED = 20  # records, at least one of which must be valid
+MAX_PROBED_RECORDS = 20  # records, at least one of which must be valid
 LISTS = ("results", "memories")
 TEXTS = ("memory", "content", "text", "data")
 WHOSE = ("user_id", "agent_id", "run_id", "actor_id", "app_id", "app", "role", "state", "immutable", "hash")
 
 
-def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[FoundNote | Problem]:
+def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[FoundNote | ImportProblem]:
     """Raises Invalid before the first memory if the file is not such an export."""
     with archives.open_export(path, on_bytes) as members:
         member = _choose(members)
@@ -36,8 +36,8 @@ def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[Foun
                 f"{path} has no memories.json or memories.jsonl.gz in it. Is it an export of mem0 or OpenMemory?"
             )
         found = _lines(member) if ".jsonl" in member.base else _array(path, member)
-        first = list(islice(found, PROBED))
-        if first and all(isinstance(one, Problem) and one.outcome == "refused" for one in first):
+        first = list(islice(found, MAX_PROBED_RECORDS))
+        if first and all(isinstance(one, ImportProblem) and one.outcome == "refused" for one in first):
             raise Invalid(f"{path} is not an export of mem0 or OpenMemory: none of its first records has a text.")
         yield from first
         yield from found
@@ -52,7 +52,7 @@ def _choose(members: list[Member]) -> Member | None:
     return named or (members[0] if len(members) == 1 else None)
 
 
-def _array(path: Path, member: Member) -> Iterator[FoundNote | Problem]:
+def _array(path: Path, member: Member) -> Iterator[FoundNote | ImportProblem]:
     number = 0
     with _open(member) as stream:
         try:
@@ -64,10 +64,10 @@ def _array(path: Path, member: Member) -> Iterator[FoundNote | Problem]:
         except json_records.Truncated as exc:
             if not number:
                 raise Invalid(f"{path} is not JSON. Give an export of mem0 or OpenMemory.") from exc
-            yield Problem(f"after record {number}", "The file is truncated, or not JSON from there on.")
+            yield ImportProblem(f"after record {number}", "The file is truncated, or not JSON from there on.")
 
 
-def _lines(member: Member) -> Iterator[FoundNote | Problem]:
+def _lines(member: Member) -> Iterator[FoundNote | ImportProblem]:
     with _open(member) as stream:
         number = 0
         lines = compressed.lines(stream)
@@ -75,7 +75,7 @@ def _lines(member: Member) -> Iterator[FoundNote | Problem]:
             try:
                 line = next(lines, b"")
             except archives.DAMAGE:
-                yield Problem(f"after line {number}", "The file is truncated.")
+                yield ImportProblem(f"after line {number}", "The file is truncated.")
                 return
             if not line:
                 return
@@ -84,7 +84,7 @@ def _lines(member: Member) -> Iterator[FoundNote | Problem]:
                 try:
                     found = json.loads(line)
                 except (ValueError, RecursionError):
-                    yield Problem(f"line {number}", "It is not JSON.")
+                    yield ImportProblem(f"line {number}", "It is not JSON.")
                     continue
                 yield _memory(f"line {number}", found, {})
 
@@ -98,11 +98,11 @@ def _open(member: Member) -> IO[bytes]:
     return compressed.open_gzip(stream, size)
 
 
-def _memory(where: str, found: Any, header: dict[str, Any]) -> FoundNote | Problem:
+def _memory(where: str, found: Any, header: dict[str, Any]) -> FoundNote | ImportProblem:
     if not isinstance(found, dict):
-        return Problem(where, "It is not a memory: not a JSON object.")
+        return ImportProblem(where, "It is not a memory: not a JSON object.")
     if found.get("state") == "deleted" or found.get("deleted_at"):
-        return Problem(where, "It is deleted there.", "left_out")
+        return ImportProblem(where, "It is deleted there.", "left_out")
     metadata = found.get("metadata")
     own = metadata if isinstance(metadata, dict) else {}
     return bounds.note(

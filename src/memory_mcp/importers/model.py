@@ -55,7 +55,7 @@ class FoundFile:
 
 
 @dataclass(frozen=True)
-class Problem:
+class ImportProblem:
     """Something that was not imported, and why."""
 
     where: str
@@ -82,9 +82,9 @@ class Report:
     refused: int = 0
     left_out: int = 0  # deleted in the source, or not a memory; not counted in `read`
     details: dict[str, int] = field(default_factory=dict)  # for a graph: entities, observations, relations
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[ImportProblem] = field(default_factory=list)
 
-    def add(self, problem: Problem) -> None:
+    def add(self, problem: ImportProblem) -> None:
         setattr(self, problem.outcome, getattr(self, problem.outcome) + 1)
         if len(self.problems) < MAX_ITEMS_REPORTED:
             self.problems.append(problem)

@@ -25,17 +25,17 @@ from memory_mcp.importers import (
     mem0,
     server_memory,
 )
-from memory_mcp.importers.model import Format, FoundFile, FoundNote, ImportPlan, Problem, Report
+from memory_mcp.importers.model import Format, FoundFile, FoundNote, ImportPlan, ImportProblem, Report
 from memory_mcp.names import new_namespace
 from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_nothing
 
-NOTES: dict[Format, Callable[[Path, OnBytes], Iterator[FoundNote | Problem]]] = {
+NOTES: dict[Format, Callable[[Path, OnBytes], Iterator[FoundNote | ImportProblem]]] = {
     "mcp-memory-service": mcp_memory_service.read,
     "mem0": mem0.read,
     "chatgpt": chatgpt.read,
     "claude": claude.read,
 }
-FILES: dict[Format, Callable[[Path, OnBytes], Iterator[FoundFile | Problem]]] = {
+FILES: dict[Format, Callable[[Path, OnBytes], Iterator[FoundFile | ImportProblem]]] = {
     "basic-memory": basic_memory.read,
     "anthropic-memory": anthropic_memory.read,
 }
@@ -98,9 +98,11 @@ class Importers:
         if now == before.origin.digest:
             report.skipped += 1
         elif not before.id:  # from this import
-            report.add(Problem(found.where, f"Another memory before it has the same id, {found.id!r}.", "kept"))
+            report.add(ImportProblem(found.where, f"Another memory before it has the same id, {found.id!r}.", "kept"))
         elif not before.is_untouched:
-            report.add(Problem(found.where, "It has changed there, and its note was changed or deleted here.", "kept"))
+            report.add(
+                ImportProblem(found.where, "It has changed there, and its note was changed or deleted here.", "kept")
+            )
         else:
             report.updated += 1
             if not plan.dry_run:
@@ -119,10 +121,10 @@ class Importers:
             except Unavailable:
                 raise
             except AppError as exc:
-                report.add(Problem(file.where, exc.message))
+                report.add(ImportProblem(file.where, exc.message))
                 continue
             if arrival == "other":
-                report.add(Problem(file.where, f"There is another memory at {file.path!r}.", "kept"))
+                report.add(ImportProblem(file.where, f"There is another memory at {file.path!r}.", "kept"))
                 continue
             report.skipped += arrival == "same"
             report.imported += arrival == "new"
@@ -148,24 +150,24 @@ class Importers:
         count = _byte_count(plan.path, report_progress, passes=2)
         found = _counted(server_memory.read(plan.path, count.add), report)
         entities = (one for one in found if isinstance(one, NewEntity))
-        ties = (one for one in server_memory.read(plan.path, count.add) if isinstance(one, NamedRelation))
+        relations = (one for one in server_memory.read(plan.path, count.add) if isinstance(one, NamedRelation))
         if plan.dry_run:
-            counts = asdict(self._graph.compare_graph(caller, plan.into, entities, ties))
+            counts = asdict(self._graph.compare_graph(caller, plan.into, entities, relations))
         else:
-            counts = self._add_graph(caller, plan.into, entities, ties)
+            counts = self._add_graph(caller, plan.into, entities, relations)
         known, dangling = counts.pop("known"), counts.pop("dangling")
         report.imported, report.skipped, report.details = counts["entities"] + counts["relations"], known, counts
         if dangling:
             report.read -= dangling
             report.left_out += dangling
-            report.problems.append(Problem(f"{dangling} relations", "They name unknown entities.", "left_out"))
+            report.problems.append(ImportProblem(f"{dangling} relations", "They name unknown entities.", "left_out"))
 
     def _add_graph(
-        self, caller: Caller, project: str, entities: Iterable[NewEntity], ties: Iterable[NamedRelation]
+        self, caller: Caller, project: str, entities: Iterable[NewEntity], relations: Iterable[NamedRelation]
     ) -> dict[str, int]:
         added = [self._graph.add_graph(caller, project, [], [])]  # an empty graph creates a project too
         added += [self._graph.add_graph(caller, project, some, []) for some in _batches(entities, GRAPH_BATCH)]
-        added += [self._graph.add_graph(caller, project, [], some) for some in _batches(ties, GRAPH_BATCH)]
+        added += [self._graph.add_graph(caller, project, [], some) for some in _batches(relations, GRAPH_BATCH)]
         return {name: sum(getattr(one, name) for one in added) for name in asdict(added[0])}
 
 
@@ -176,15 +178,15 @@ def _byte_count(path: Path, report_progress: ReportProgress, passes: int = 1) ->
     return ProgressCount(f"Reading {path.name}", Bytes(passes * total), report_progress)
 
 
-def _counted(found: Iterator[T | Problem], report: Report) -> Iterator[T]:
+def _counted(found: Iterator[T | ImportProblem], report: Report) -> Iterator[T]:
     """The found items. Problems are reported."""
     for one in found:
-        if isinstance(one, Problem):
+        if isinstance(one, ImportProblem):
             report.add(one)
             if one.outcome == "left_out":
                 continue
         report.read += 1
-        if not isinstance(one, Problem):
+        if not isinstance(one, ImportProblem):
             yield one
 
 

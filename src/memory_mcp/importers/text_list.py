@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from memory_mcp.errors import Invalid
 from memory_mcp.importers import bounds
 from memory_mcp.importers.archives import Member
-from memory_mcp.importers.model import FoundNote, Problem
+from memory_mcp.importers.model import FoundNote, ImportProblem
 
 SUFFIXES = (".txt", ".md", ".markdown")
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -30,7 +30,7 @@ def dated(line: str) -> tuple[str | None, str]:
     return (date if is_date else None, text[found.end() :].strip()) if is_date or is_unknown else (None, text)
 
 
-def read(member: Member, **noted: str) -> Iterator[FoundNote | Problem]:
+def read(member: Member, **noted: str) -> Iterator[FoundNote | ImportProblem]:
     """A memory for each line that is not a heading or the fence of a code block."""
     with member.open() as stream:
         data = stream.read(MAX_FILE_BYTES + 1)

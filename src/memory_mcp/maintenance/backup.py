@@ -13,7 +13,7 @@ from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.engines.files.atomic_write import sync
 from memory_mcp.engines.files.file_tree import LeftOut, Tree
 from memory_mcp.engines.files.lock import FileLock
-from memory_mcp.engines.files.staging import staging, writing_to
+from memory_mcp.engines.files.staging import staging, translate_write_errors
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.sqlite.integrity import check_copy
 from memory_mcp.engines.sqlite.snapshot import Snapshot, open_snapshot
@@ -70,7 +70,7 @@ class Backup:
         target = target.expanduser().absolute()
         _check_target(target)
         began_at = precise_stamp(self._clock())
-        with writing_to(target), staging(target.parent) as folder:
+        with translate_write_errors(target), staging(target.parent) as folder:
             part = folder / "backup.zip"
             with (
                 os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
@@ -154,7 +154,7 @@ class Backup:
     @staticmethod
     def _copy_trees(trees: Sequence[Tree], report_progress: ReportProgress) -> None:
         for tree in trees:
-            tree.follow(report_progress)
+            tree.update_copy(report_progress)
 
     # The cut
 
@@ -186,7 +186,7 @@ class Backup:
         with ExitStack() as locks:
             cut = _Cut("")
             tenants = self._layout.tenants()
-            kinds = self._layout.kept_kinds.values()
+            kinds = self._layout.backed_up_kinds.values()
             first = [kind for kind in kinds if kind.is_locked_first]
             for tenant in tenants:
                 self._pin(self._layout.databases(tenant, first), cut, locks, pinned)
@@ -200,7 +200,7 @@ class Backup:
                 with suppress(NotFound):  # its folder is gone: nothing to wait for
                     _acquire(locks, StoreFolder(store, durable=False).lock(LOCK_WAIT_S))
             for tree in cut.stores.trees:
-                tree.follow()
+                tree.update_copy()
             cut.left_out += cut.stores.left_out
             cut.at = precise_stamp(self._clock())
         return cut
@@ -286,7 +286,7 @@ def _acquire(locks: ExitStack, lock: AbstractContextManager[None]) -> None:
     except Unavailable as exc:
         raise _LockHeld(exc.message) from exc
     except OSError as exc:
-        raise Unusable(f"{exc.filename} cannot be opened ({exc.strerror}). Mend its permissions.") from exc
+        raise Unusable(f"{exc.filename} cannot be opened ({exc.strerror}). Correct its permissions.") from exc
 
 
 def _tree(source: Path, folder: Path, name: str, *, markdown_only: bool) -> Tree:

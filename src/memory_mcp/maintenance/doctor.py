@@ -12,7 +12,7 @@ from typing import Any
 
 from memory_mcp import operating_system
 from memory_mcp.clock import Clock
-from memory_mcp.embedding import Options, model_files
+from memory_mcp.embedding import EmbeddingOptions, model_files
 from memory_mcp.engines.files import data_directory, staging
 from memory_mcp.engines.files.atomic_write import ABANDONED_AFTER_S, UNFINISHED
 from memory_mcp.engines.files.data_dir_lock import holders
@@ -22,7 +22,7 @@ from memory_mcp.engines.sqlite.database_kind import LOCKS, is_id
 from memory_mcp.engines.sqlite.integrity import Fault
 from memory_mcp.errors import AppError
 from memory_mcp.families.family import Family
-from memory_mcp.families.maintenance import BY_BACKUP, DatabaseFile, Finding, Inspection, StillWrong
+from memory_mcp.families.maintenance import RESTORE_HINT, DatabaseFile, Finding, Inspection, RepairFailed
 from memory_mcp.maintenance import restore
 from memory_mcp.maintenance.layout import Layout
 from memory_mcp.maintenance.model import Diagnosis
@@ -44,7 +44,7 @@ class Doctor:
         clock: Clock,
         *,
         open_file: Callable[..., Database],
-        embedding: Options,
+        embedding: EmbeddingOptions,
     ) -> None:
         self._layout = layout
         self._families = {family.name: family.maintenance() for family in families if family.maintenance}
@@ -93,7 +93,7 @@ class Doctor:
             inspection.checked["permissions"] += 1
             if stat.S_IMODE(found.st_mode) & 0o077 and not stat.S_ISLNK(found.st_mode):
                 usual = 0o700 if stat.S_ISDIR(found.st_mode) else 0o600
-                yield inspection.mend(
+                yield inspection.repair_finding(
                     Finding(
                         "permissions",
                         self._shown(path),
@@ -126,17 +126,17 @@ class Doctor:
         found = list(integrity.faults(file.path, file.kind.schema, file.lock))
         try:
             if not found and not _is_indexed(inspection, file):
-                found = [Fault("its index of words is incomplete", "words")]
+                found = [Fault("its full-text index is incomplete", "words")]
         except AppError as exc:
             found = [Fault(f"it cannot be opened ({exc.message})")]
         indexes = {fault.index for fault in found if fault.index}
         if found and indexes and all(fault.index for fault in found):
             message = "; ".join(fault.message for fault in found[: integrity.MAX_PROBLEMS])
             finding = Finding("index", file.name, "problem", message)
-            yield inspection.mend(finding, partial(_rebuild_index, inspection, file))
+            yield inspection.repair_finding(finding, partial(_rebuild_index, inspection, file))
             return
         for fault in found:
-            advice = "" if fault.message.startswith("a newer") else f" {BY_BACKUP}"
+            advice = "" if fault.message.startswith("a newer") else f" {RESTORE_HINT}"
             yield Finding("database", file.name, "problem", f"{fault.message}.{advice}")
 
     # Caches
@@ -152,21 +152,21 @@ class Doctor:
                     if file.kind.is_shared and holders(self._layout.data_dir):
                         yield Finding("cache", finding.place, "problem", f"{found[0].message}. Stop the servers first")
                     else:
-                        yield inspection.mend(finding, partial(_delete_cache, file.path, file.lock))
+                        yield inspection.repair_finding(finding, partial(_delete_cache, file.path, file.lock))
 
     # Leftovers of other processes
 
     def _leftovers(self, inspection: Inspection) -> Iterator[Finding]:
         for path in self._unfinished():
             finding = Finding("leftover", self._shown(path), "problem", "left unfinished by a process that was killed")
-            yield inspection.mend(finding, partial(_delete, path))
+            yield inspection.repair_finding(finding, partial(_delete, path))
         for tenant in self._layout.tenants():
             for pattern in ("*.orphan", *(f"{name}/*.orphan" for name in self._layout.subfolders)):
                 for path in sorted(tenant.folder.glob(pattern)):
-                    message = "the log of a database that was replaced; delete it if nothing is missed"
+                    message = "the log of a database that was replaced; delete it if no data is missing"
                     yield Finding("leftover", self._shown(path), "notice", message)
         for path in sorted(self._layout.data_dir.glob(f"{restore.ASIDE}*")):
-            message = "what was here before a restore; delete it when you no longer want it"
+            message = "data from before a restore; delete it when you no longer need it"
             yield Finding("leftover", self._shown(path), "notice", message)
 
     def _unfinished(self) -> Iterator[Path]:
@@ -189,7 +189,7 @@ class Doctor:
             inspection.checked["locks"] += 1
             if _is_stale(path):
                 finding = Finding("lock", self._shown(path), "problem", "of a server that no longer runs")
-                yield inspection.mend(finding, partial(_delete_server_files, path))
+                yield inspection.repair_finding(finding, partial(_delete_server_files, path))
         for tenant in self._layout.tenants():
             known = {file.lock.stem for file in self._layout.databases(tenant)}
             for path in sorted((tenant.folder / LOCKS).glob("*.lock")):
@@ -197,7 +197,7 @@ class Doctor:
                 is_young = path.stat().st_mtime > time.time() - ABANDONED_AFTER_S  # its project is being created
                 if is_id(path.stem) and path.stem not in known and not is_young:
                     finding = Finding("lock", self._shown(path), "problem", "of a project that is gone")
-                    yield inspection.mend(finding, partial(_delete_lock, path))
+                    yield inspection.repair_finding(finding, partial(_delete_lock, path))
 
     # Settings
 
@@ -235,7 +235,7 @@ def _is_indexed(inspection: Inspection, file: DatabaseFile) -> bool:
 
 
 def _rebuild_index(inspection: Inspection, file: DatabaseFile) -> None:
-    """Rebuild all word indexes of a file from its texts, in one transaction: searches see the old ones until then."""
+    """Rebuild the full-text indexes of a file in one transaction: searches use the old ones meanwhile."""
     with inspection.open(file) as db, db.write() as tx:
         names = list(integrity.word_indexes(tx.connection))
         own = [name for name in names if integrity.has_its_own_texts(tx.connection, name)]
@@ -246,7 +246,7 @@ def _rebuild_index(inspection: Inspection, file: DatabaseFile) -> None:
             file.kind.rebuild_index(tx)
     left = list(integrity.faults(file.path, file.kind.schema, file.lock))
     if left or not _is_indexed(inspection, file):
-        raise StillWrong(left[0].message if left else "it is still incomplete")
+        raise RepairFailed(left[0].message if left else "it is still incomplete")
 
 
 def _delete_cache(path: Path, lock: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from memory_mcp import __version__
 from memory_mcp.caller import Caller
 from memory_mcp.clock import stamp, utc_now
-from memory_mcp.engines.files.staging import staging, writing_to
+from memory_mcp.engines.files.staging import staging, translate_write_errors
 from memory_mcp.errors import Conflict, NotFound
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.families.maintenance import ExportFolder, write_text
@@ -38,7 +38,7 @@ class Export:
             if one.family.maintenance
             for what, write in one.family.maintenance().exports.items()
         ]
-        with writing_to(target), staging(target.parent) as parent:
+        with translate_write_errors(target), staging(target.parent) as parent:
             folder = ExportFolder(parent / "export", self._caller, report_progress)
             folder.path.mkdir(mode=0o700)
             for what, write, operations in steps:

@@ -27,7 +27,7 @@ class Layout:
         return [Tenant(LOCAL_USER, self.data_dir, ""), *others]
 
     @property
-    def kept_kinds(self) -> dict[str, DatabaseKind]:
+    def backed_up_kinds(self) -> dict[str, DatabaseKind]:
         """The kinds of files in a backup, by name."""
         return {kind.name: kind for kind in self.kinds if not kind.is_cache}
 
@@ -38,7 +38,7 @@ class Layout:
 
     def databases(self, tenant: Tenant, kinds: Iterable[DatabaseKind] | None = None) -> Iterator[DatabaseFile]:
         """A tenant's existing files, of these kinds or of all kinds in a backup."""
-        for kind in self.kept_kinds.values() if kinds is None else kinds:
+        for kind in self.backed_up_kinds.values() if kinds is None else kinds:
             if not kind.is_shared or tenant.user == LOCAL_USER:
                 yield from (file for file in self._files(tenant, kind) if file.path.exists())
 

@@ -69,7 +69,7 @@ class Restore:
             _translate_errors(data_dir),
         ):
             finish_restore(data_dir)  # of a former restore that was killed
-            clear_abandoned(data_dir)
+            delete_abandoned(data_dir)
             staged = data_dir / f"{STAGED}{secrets.token_hex(6)}"  # an engine is identified by its folder's name
             try:
                 notices = self._stage(reading, staged, report_progress)
@@ -99,7 +99,7 @@ class Restore:
         """Engines outlive their servers by a minute, and would write to moved files."""
         for tenant in self._layout.tenants():
             for portal in self._layout.portals(tenant):
-                self._portals.dismiss(portal)
+                self._portals.end_engine(portal)
 
     # Staging
 
@@ -114,10 +114,13 @@ class Restore:
             target = staged / entry.path
             _make_folders(target.parent, staged)
             reading.extract(entry, target, unpacked.add)
-            if kind := self._layout.kept_kinds.get(entry.kind):
+            if kind := self._layout.backed_up_kinds.get(entry.kind):
                 _check_database(entry, target, kind)
         self._stage_portals([entry for entry in manifest.files if entry.kind == "portal"], staged, report_progress)
-        notices = [*self._comment_out_db_path(staged), *(self._place_store(one, staged) for one in manifest.elsewhere)]
+        notices = [
+            *self._comment_out_db_path(staged),
+            *(self._restore_outer_store(one, staged) for one in manifest.elsewhere),
+        ]
         for folder in sorted((staged / "elsewhere").glob("**/"), reverse=True):
             with suppress(OSError):  # not empty
                 folder.rmdir()
@@ -164,11 +167,11 @@ class Restore:
                 ) from exc
             finally:
                 with suppress(AppError):
-                    self._portals.dismiss(portal)
+                    self._portals.end_engine(portal)
             packed.unlink()
             (portal.path / frames.LOCK).unlink(missing_ok=True)  # refers to a former engine
 
-    def _place_store(self, one: Elsewhere, staged: Path) -> str:
+    def _restore_outer_store(self, one: Elsewhere, staged: Path) -> str:
         """Restore the files of a store outside of the data directory. Returns a notice for the user."""
         files = staged / one.path
         tenant = folder_of(staged, one.user)
@@ -317,7 +320,7 @@ def abandoned(data_dir: Path) -> list[Path]:
     return [*data_dir.glob(f"{STAGED}*"), *data_dir.glob(f"{RESTORING}.part")]
 
 
-def clear_abandoned(data_dir: Path) -> None:
+def delete_abandoned(data_dir: Path) -> None:
     for path in abandoned(data_dir):
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

@@ -18,7 +18,7 @@ SUBSCRIBE, UNSUBSCRIBE = "resources/subscribe", "resources/unsubscribe"
 CHOOSE_SESSION = "set_session_id"  # the tool
 
 
-class Request:
+class PendingRequest:
     """A request of the client that has no answer yet."""
 
     def __init__(self, line: bytes, message: dict[str, Any]) -> None:
@@ -34,11 +34,11 @@ class Request:
         return {"line": self.line.decode("utf-8", "replace"), "attempts": self.attempts}
 
 
-class Conversation:
+class ConversationState:
     """One client's requests without an answer, and the setup of its connection."""
 
     def __init__(self) -> None:
-        self._unanswered: dict[Key, Request] = {}
+        self._unanswered: dict[Key, PendingRequest] = {}
         self._handshake: list[dict[str, Any]] = []
         self._settings: dict[Key, dict[str, Any]] = {}  # subscriptions and the chosen session, each once
 
@@ -46,7 +46,7 @@ class Conversation:
     def is_settled(self) -> bool:
         return not self._unanswered
 
-    def note_request(self, line: bytes) -> Request | None:
+    def note_request(self, line: bytes) -> PendingRequest | None:
         """Remember a line of the client. Returns the request, if it is one that will be answered under its id."""
         message = _parsed(line)
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
@@ -58,7 +58,7 @@ class Conversation:
             self._handshake[1:] = [{"method": message["method"]}]
         if not _is_id(message.get("id")):
             return None
-        request = self._unanswered[_key(message["id"])] = Request(line, message)
+        request = self._unanswered[_key(message["id"])] = PendingRequest(line, message)
         return request
 
     def note_answer(self, line: bytes) -> None:
@@ -70,7 +70,7 @@ class Conversation:
             if isinstance(result, dict) and not result.get("isError"):
                 self._note_setup(request)
 
-    def _note_setup(self, request: Request) -> None:
+    def _note_setup(self, request: PendingRequest) -> None:
         setup = {"method": request.method, "params": request.params}
         if request.method == "initialize":
             self._handshake[:1] = [setup]
@@ -104,7 +104,7 @@ class Conversation:
         return lines
 
 
-def _is_setup(request: Request) -> bool:
+def _is_setup(request: PendingRequest) -> bool:
     if not isinstance(request.params, dict):
         return False
     is_choice = request.method == "tools/call" and request.params.get("name") == CHOOSE_SESSION

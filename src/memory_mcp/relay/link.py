@@ -8,7 +8,7 @@ import time
 
 from memory_mcp import __version__, unix_sockets
 from memory_mcp.relay import protocol
-from memory_mcp.relay.options import NotShared, Options
+from memory_mcp.relay.options import NotShared, RelayOptions
 from memory_mcp.relay.server_socket import ServerSocket
 from memory_mcp.relay.streams import MAX_READ_BYTES
 
@@ -20,7 +20,7 @@ MAX_ANSWER_BYTES = 1024 * 1024
 MAX_SERVERS = 3  # tried, each of which ends before it accepts the client
 
 
-class Link:
+class ServerLink:
     """A connection to a server that has accepted the hello."""
 
     def __init__(self, wire: socket.socket, received: bytes) -> None:
@@ -28,12 +28,12 @@ class Link:
         self.received = received  # after the server's answer to the hello
 
 
-def reach(options: Options, server: ServerSocket, hello: dict[str, object]) -> Link:
+def reach(options: RelayOptions, server: ServerSocket, hello: dict[str, object]) -> ServerLink:
     """Connect a client to the server, which is started if none runs. Raises NotShared."""
     return _reach(options, server, hello, WELCOME_TIMEOUT_S)[0]
 
 
-def request(options: Options, server: ServerSocket, verb: str, **more: object) -> dict[str, object]:
+def request(options: RelayOptions, server: ServerSocket, verb: str, **more: object) -> dict[str, object]:
     """Make one request beside MCP to the server, which is started if none runs. Raises NotShared."""
     hello = greeting(verb=verb, arguments=options.server_arguments, environ=options.environ, **more)
     reached, answer = _reach(options, server, hello, REQUEST_TIMEOUT_S)
@@ -58,13 +58,13 @@ def greeting(**more: object) -> dict[str, object]:
 
 
 def _reach(
-    options: Options, server: ServerSocket, hello: dict[str, object], timeout_s: float
-) -> tuple[Link, dict[str, object]]:
+    options: RelayOptions, server: ServerSocket, hello: dict[str, object], timeout_s: float
+) -> tuple[ServerLink, dict[str, object]]:
     for _ in range(MAX_SERVERS):
         wire = server.connect() or _start(options, server)
         answer, rest = exchange(wire, hello, timeout_s)
         if answer.get(protocol.KEY) in (protocol.WELCOME, protocol.ANSWER):
-            return Link(wire, rest), answer
+            return ServerLink(wire, rest), answer
         wire.close()
         if answer.get(protocol.KEY) == protocol.REFUSED:
             raise NotShared(str(answer.get("reason")))
@@ -113,7 +113,7 @@ def _read_line(wire: socket.socket, deadline: float) -> tuple[bytes, bytes]:
     return line, rest
 
 
-def _start(options: Options, server: ServerSocket) -> socket.socket:
+def _start(options: RelayOptions, server: ServerSocket) -> socket.socket:
     """Start a server, unless another relay has just done so. It inherits the socket, on which this and other relays
     can connect at once: they wait until it answers. Raises NotShared."""
     try:
@@ -131,7 +131,7 @@ def _start(options: Options, server: ServerSocket) -> socket.socket:
     return wire
 
 
-def _spawn(options: Options, listening: int) -> None:
+def _spawn(options: RelayOptions, listening: int) -> None:
     """Start the process in a session of its own: signals for the client's process group do not reach it."""
     import subprocess  # a relay that finds a server does not need it
 

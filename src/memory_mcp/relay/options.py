@@ -12,7 +12,7 @@ class NotShared(Exception):
     """The client needs a server in its own process. The text says why."""
 
 
-class Options:
+class RelayOptions:
     def __init__(self, arguments: list[str], environ: dict[str, str]) -> None:
         """Raises NotShared."""
         self.arguments = arguments

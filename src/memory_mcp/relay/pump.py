@@ -9,8 +9,8 @@ import time
 from collections import deque
 
 from memory_mcp.relay import link, protocol
-from memory_mcp.relay.conversation import Conversation, Request
-from memory_mcp.relay.options import NotShared, Options
+from memory_mcp.relay.conversation import ConversationState, PendingRequest
+from memory_mcp.relay.options import NotShared, RelayOptions
 from memory_mcp.relay.presence import Presence
 from memory_mcp.relay.server_socket import ServerSocket
 from memory_mcp.relay.streams import MAX_LINE_BYTES, MAX_READ_BYTES, SAFE_WRITE_BYTES, LineBuffer, make_nonblocking
@@ -28,7 +28,7 @@ class Ended(Exception):
 
 
 class Pump:
-    def __init__(self, options: Options, client_in: int, client_out: int) -> None:
+    def __init__(self, options: RelayOptions, client_in: int, client_out: int) -> None:
         self._options = options
         self._server = ServerSocket(options.data_dir)
         self._id = os.urandom(16).hex()
@@ -36,9 +36,9 @@ class Pump:
         self._in, self._out = client_in, client_out
         self._max_write_bytes: int | None = SAFE_WRITE_BYTES  # None if the client's end does not block
         self._wire: socket.socket | None = None
-        self._conversation = Conversation()
+        self._conversation = ConversationState()
         self._client_lines, self._server_lines = LineBuffer(), LineBuffer()
-        self._to_server: deque[tuple[bytes, Request | None]] = deque()
+        self._to_server: deque[tuple[bytes, PendingRequest | None]] = deque()
         self._waiting_bytes = 0  # of all lines in it
         self._written_bytes = 0  # of the first line in it
         self._to_client = bytearray()
@@ -100,7 +100,7 @@ class Pump:
             lost=self._conversation.take_lost(),
         )
 
-    def _attach(self, reached: link.Link) -> None:
+    def _attach(self, reached: link.ServerLink) -> None:
         self._wire = reached.wire
         self._wire.setblocking(False)
         self._server_lines, self._written_bytes, self._server_reads = LineBuffer(), 0, True
@@ -184,7 +184,7 @@ class Pump:
             line += b"\n"
             self._queue(line, self._conversation.note_request(line))
 
-    def _queue(self, line: bytes, request: Request | None) -> None:
+    def _queue(self, line: bytes, request: PendingRequest | None) -> None:
         self._to_server.append((line, request))
         self._waiting_bytes += len(line)
 
@@ -250,7 +250,7 @@ class Pump:
         if message == protocol.GOODBYE:
             self._to_server.clear()
             self._waiting_bytes = self._written_bytes = 0
-            self._conversation = Conversation()
+            self._conversation = ConversationState()
             self._end_input()
         elif message == protocol.PAUSED:
             self._reconnects_on_demand = True

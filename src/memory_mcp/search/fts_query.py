@@ -69,7 +69,7 @@ def terms(query: str) -> list[str]:
     return [phrase for phrase in found if phrase.strip('"').casefold() not in STOP_WORDS] or found
 
 
-def either(phrases: Iterable[str]) -> str:
+def any_of(phrases: Iterable[str]) -> str:
     return " OR ".join(phrases)
 
 

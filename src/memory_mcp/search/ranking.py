@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memory_mcp.embedding import Floor
+    from memory_mcp.embedding import RelevanceFloor
     from memory_mcp.search.vectors import Floats
 
 BM25_SHARE = 0.4  # the vault spec's blend
@@ -15,8 +15,8 @@ COSINE_SHARE = 0.6
 COVERED_SHARE = 0.85  # of a lexical score; the shares add up to less than 1, which is reserved for an exact match
 BEST_SHARE = 0.10  # a larger share finds less: docs/decisions/0002-relevance.md
 
-COMMON = 0.05  # the share of memories above which a word is common
-COMMON_FROM = 1000  # memories, from which on common words are ignored if rarer ones remain
+MIN_COMMON_SHARE = 0.05  # of memories; a word in more of them is common
+MIN_MEMORIES_FOR_COMMON = 1000  # with fewer memories, common words are not ignored
 
 COSINE_WEIGHT, LEXICAL_WEIGHT, IMPORTANCE_WEIGHT = 0.55, 0.35, 0.10  # the notes spec's blend
 
@@ -49,15 +49,15 @@ class CosineStatistics:
         return (cosine - self.mean) / self.deviation
 
 
-def closeness(floor: "Floor", cosine: float, background: "Floats") -> float:
+def closeness(floor: "RelevanceFloor", cosine: float, background: "Floats") -> float:
     """How near a text is to a query, comparable for all queries of a model: from its cosine, and from those of
     unrelated texts."""
     return cosine - floor.background_share * float(background.mean(dtype=float))
 
 
-def fits(floor: "Floor", nearest: float, count: int, background: "Floats") -> bool:
-    """Whether the nearest of `count` texts has to do with a query at all. If not, meaning alone brings no hits."""
-    wanted = floor.of_one + floor.per_log_count * math.log(min(max(1, count), floor.max_count))
+def fits(floor: "RelevanceFloor", nearest: float, count: int, background: "Floats") -> bool:
+    """Whether the nearest of `count` texts is related to a query at all. If not, search by meaning finds nothing."""
+    wanted = floor.for_one_text + floor.per_log_count * math.log(min(max(1, count), floor.max_count))
     return closeness(floor, nearest, background) >= wanted
 
 
@@ -108,4 +108,4 @@ def blend(lexical_score: float, cosine: float) -> float:
 
 def common_from(documents: int) -> int:
     """The number of memories from which on a word is common."""
-    return int(documents * COMMON) + 1 if documents >= COMMON_FROM else documents + 1
+    return int(documents * MIN_COMMON_SHARE) + 1 if documents >= MIN_MEMORIES_FOR_COMMON else documents + 1

@@ -30,7 +30,7 @@ Passage = tuple[int, int]  # start and end in bytes
 
 
 @dataclass(frozen=True)
-class _Sought:
+class _SearchTerms:
     """The search terms for a text."""
 
     stems: frozenset[str]
@@ -44,7 +44,7 @@ def excerpt(text: str, query: str, nearest: int = 0) -> str:
     raw = text.encode()
     if len(raw) <= MAX_BYTES:
         return text.strip()
-    matches = sorted(_matches(text, raw, _sought(query)))[:MAX_MATCHES]
+    matches = sorted(_matches(text, raw, _search_terms(query)))[:MAX_MATCHES]
     if not matches:
         return beginning(text, nearest, MAX_BYTES)
     passages = _passages(raw)
@@ -58,18 +58,18 @@ def beginning(text: str, offset: int = 0, max_bytes: int = MAX_LISTED_BYTES) -> 
 
 
 @lru_cache(64)
-def _sought(query: str) -> _Sought:
+def _search_terms(query: str) -> _SearchTerms:
     phrases = fts_query.terms(query)
     plain = [phrase for phrase in phrases if not fts_query.has_cjk(phrase)]
     others = [phrase.strip('"').replace(" ", "") for phrase in phrases if phrase not in plain]
-    return _Sought(
+    return _SearchTerms(
         stems=frozenset(stem for phrase in plain for _, _, stem in _tokens(phrase.encode())),
         prefixes=tuple(prefix.casefold() for prefix in _PREFIX.findall(query)),
         texts=tuple(others or ([] if plain else [query])),
     )
 
 
-def _matches(text: str, raw: bytes, sought: _Sought) -> Iterator[Match]:
+def _matches(text: str, raw: bytes, sought: _SearchTerms) -> Iterator[Match]:
     for start, end, stem in _tokens(raw) if sought.stems else ():
         if stem in sought.stems or stem.startswith(sought.prefixes) or _has_part(raw[start:end], sought.stems):
             yield start, end, stem

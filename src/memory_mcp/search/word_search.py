@@ -52,7 +52,7 @@ class SingleTermIndex(ABC):
         return {term: self.count(term, limit) for term in terms}
 
     def best(self, rare: Sequence[str], terms: Sequence[str], limit: int) -> BestMatches:
-        found = self.matching(fts_query.either(rare), limit)
+        found = self.matching(fts_query.any_of(rare), limit)
         return BestMatches(found, {term: self.holding(term, found) for term in terms})
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from memory_mcp.clock import precise_stamp
-from memory_mcp.embedding import Done, Job, Space
+from memory_mcp.embedding import EmbeddedJob, EmbeddingJob, Space
 from memory_mcp.embedding.chunks import parts, with_context
 from memory_mcp.engines.transactions import UserDatabase, Write
 from memory_mcp.search_index.model import EmbedText, ReadTexts
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MAX_TEXTS = 16  # at a time
 MAX_CHARS = 100_000  # of those together, unless one text alone has more
-CLAIM_S = 120  # after which the claim of a worker that did not finish expires
+CLAIM_TTL_S = 120  # after which the claim of a worker that did not finish expires
 MAX_BACKOFF_S = 60  # between two attempts at a text that fails
 
 
@@ -52,22 +52,22 @@ class EmbeddingQueue:
 
         with self._db.write() as tx:
             if vectors.space(tx) != space:
-                self._vectors.forget_all(tx)
+                self._vectors.delete_all(tx)
             vectors.set_space(tx, space, bytes(pack(background)))
         self._notify()
 
-    def claim(self, worker: str) -> Sequence[Job]:
+    def claim(self, worker: str) -> Sequence[EmbeddingJob]:
         with self._db.read() as reading:
             if not self._queue.due(reading, 1):
                 return ()
         with self._db.write() as tx:
             tickets = _batch(self._queue.due(tx, MAX_TEXTS))
-            until = precise_stamp(tx.now + timedelta(seconds=CLAIM_S))
+            until = precise_stamp(tx.now + timedelta(seconds=CLAIM_TTL_S))
             claimed = self._queue.claim(tx, worker, tickets, until)
             texts = self._read_texts(tx, [seq for _, seq in claimed])
         return [_job(ticket, seq, texts[seq]) for ticket, seq in claimed]
 
-    def save(self, space: Space, done: Sequence[Done]) -> bool:
+    def save(self, space: Space, done: Sequence[EmbeddedJob]) -> bool:
         with self._db.write() as tx:
             if vectors.space(tx) != space:
                 return False
@@ -76,7 +76,7 @@ class EmbeddingQueue:
         self._notify()
         return True
 
-    def _save(self, tx: Write, done: Done) -> None:
+    def _save(self, tx: Write, done: EmbeddedJob) -> None:
         from memory_mcp.search.vectors import pack
 
         if queue.finish(tx, done.job.ticket):
@@ -85,7 +85,7 @@ class EmbeddingQueue:
                 packed[-1] = pack(done.context)
             self._vectors.save(tx, done.job.key, packed)
 
-    def postpone(self, jobs: Sequence[Job], reason: str) -> None:
+    def postpone(self, jobs: Sequence[EmbeddingJob], reason: str) -> None:
         with self._db.write() as tx:
             for job in jobs:
                 seconds = min(MAX_BACKOFF_S, 2 ** queue.attempts(tx, job.ticket)) * random.uniform(0.5, 1)  # noqa: S311
@@ -113,10 +113,10 @@ def _batch(due: Sequence[tuple[int, int, int]]) -> list[int]:
     return tickets
 
 
-def _job(ticket: int, seq: int, text: EmbedText) -> Job:
+def _job(ticket: int, seq: int, text: EmbedText) -> EmbeddingJob:
     whole = embedded_text(text.title, text.content)
     context = with_context(text.context, whole) if text.context else None
-    return Job(seq, ticket, tuple(part for _, part in parts(whole)), context)
+    return EmbeddingJob(seq, ticket, tuple(part for _, part in parts(whole)), context)
 
 
 def embedded_text(own_title: str, content: str) -> str:

@@ -9,7 +9,7 @@ from memory_mcp.engines.transactions import Read
 from memory_mcp.search import ranking, snippets, word_search
 from memory_mcp.search.word_search import Matches
 from memory_mcp.search_index.embedding_queue import embedded_text
-from memory_mcp.search_index.storage.words import WordIndex
+from memory_mcp.search_index.storage.words import TextWordIndex
 from memory_mcp.search_index.tables import Tables
 from memory_mcp.search_index.vector_search import Nearness, QueryVector, VectorSearch
 
@@ -74,7 +74,7 @@ class HybridSearch:
         return self.vectors.near(tx, self.vector, candidates, flags, limit, is_part=self.is_part)
 
     def _by_words(self, tx: Read) -> Matches:
-        index = WordIndex(tx, self.tables, self.allowed, self.is_confined)
+        index = TextWordIndex(tx, self.tables, self.allowed, self.is_confined)
         limit = max(MAX_BY_WORDS, self.wanted + 1)
         return word_search.by_words(index, self.text, limit, falls_back=self.falls_back)
 

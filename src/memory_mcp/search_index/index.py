@@ -102,12 +102,12 @@ class SearchIndex:
         self.worker.wake()
 
     def delete(self, user: str, ids: Sequence[str]) -> None:
-        """Ids that are not there are passed over."""
+        """Unknown ids are ignored."""
         with self._file(user) as file, file.db.write() as tx:
             texts.delete_all(tx, ids)
 
     def erase_deleted(self, user: str) -> None:
-        """Rewrite the index of words without those of deleted texts, and empty the WAL, which holds former versions.
+        """Rewrite the full-text index without the words of deleted texts, and empty the WAL, which has former versions.
         Takes longer the larger the index is."""
         with self._file(user) as file:
             with file.db.write() as tx:

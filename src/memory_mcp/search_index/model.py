@@ -10,7 +10,7 @@ from memory_mcp.time_spans import ANY_TIME, Span
 class EmbedText:
     """A text as the embedder gets it."""
 
-    title: str  # empty: the content says it
+    title: str  # empty if the content has it
     content: str
     context: str = ""  # what was written just before it
 

@@ -1,4 +1,4 @@
-"""The file of a `SearchIndex`."""
+"""The schema of a `SearchIndex`, recall.db."""
 
 from pathlib import Path
 

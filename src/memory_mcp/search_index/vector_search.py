@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memory_mcp.embedding import Floor, QueryVectors, Space, floor_of
+from memory_mcp.embedding import QueryVectors, RelevanceFloor, Space, floor_of
 from memory_mcp.engines.transactions import Read
 from memory_mcp.search import ranking
 from memory_mcp.search.vector_cache import VectorCache
@@ -43,7 +43,7 @@ class Nearness:
     nearest: list[int] = field(default_factory=list)  # none if nothing fits
     related: list[int] = field(default_factory=list)  # of those, the ones near enough to be candidates
     parts: dict[int, int] = field(default_factory=dict)  # which part of each candidate is nearest
-    has_fit: bool = True  # False: even the nearest text has nothing to do with the query
+    has_fit: bool = True  # False: even the nearest text is not related to the query
     closeness: dict[int, float] = field(default_factory=dict)  # of each candidate, for a model with a floor
 
 
@@ -90,7 +90,9 @@ class VectorSearch:
         related = [seq for seq in nearest if max(own[seq], context.get(seq, own[seq])) >= ranking.RELATED]
         return Nearness(scores, nearest, related, parts, closeness=closeness)
 
-    def _has_fit(self, tx: Read, floor: Floor, cosines: Mapping[int, float], count: int, background: "Floats") -> bool:
+    def _has_fit(
+        self, tx: Read, floor: RelevanceFloor, cosines: Mapping[int, float], count: int, background: "Floats"
+    ) -> bool:
         """By each text alone: two unrelated ones together are a little near to every query."""
         if ranking.fits(floor, max(cosines.values(), default=-1.0), count, background):
             return True

@@ -12,23 +12,23 @@ from memory_mcp.families.references import OPENER, TakesReference
 
 
 @dataclass(frozen=True)
-class Owner:
+class ReferenceOwner:
     """The family that a reference belongs to."""
 
     family: str
     tools: list[str]  # that take it
 
 
-FindOwner = Callable[[str], Owner | None]
+FindOwner = Callable[[str], ReferenceOwner | None]
 
 
-def find_owner(families: Mapping[str, Family[Any]], caller: Caller, text: str) -> Owner | None:
+def find_owner(families: Mapping[str, Family[Any]], caller: Caller, text: str) -> ReferenceOwner | None:
     """The family of a reference, if the caller has it, with the tools that the caller has."""
     own = [family for family in families.values() if family.name in caller.families]
     for family in own:
         if family.references and text.startswith(family.references.prefixes):
             available = {name for one in own for name, tool in one.tools.items() if tool.needs in caller.scopes}
-            return Owner(family.name, [name for name in (family.references.tool, OPENER) if name in available])
+            return ReferenceOwner(family.name, [name for name in (family.references.tool, OPENER) if name in available])
     return None
 
 
@@ -39,7 +39,7 @@ def resolve(tool: Tool, given: dict[str, Any], find_owner: FindOwner) -> dict[st
         return given
     resolver = _Resolver(tool, find_owner)
     values = resolver.record(tool.arguments, given, "")
-    for name, value in resolver.beside.items():
+    for name, value in resolver.other_arguments.items():
         if values.setdefault(name, value) != value:
             raise Invalid(
                 f"{name}: a reference in this call names {shorten(value)!r}, and {name} is another. Give one of them.",
@@ -52,7 +52,7 @@ def resolve(tool: Tool, given: dict[str, Any], find_owner: FindOwner) -> dict[st
 class _Resolver:
     tool: Tool
     find_owner: FindOwner
-    beside: dict[str, str] = field(default_factory=dict)  # values for other arguments of the call
+    other_arguments: dict[str, str] = field(default_factory=dict)  # values for them
 
     def record(self, model: type[Arguments], given: dict[str, Any], path: str) -> dict[str, Any]:
         marks = _marks(model)
@@ -76,10 +76,10 @@ class _Resolver:
             if not mark.may_be_new:
                 self._refuse_foreign(text, path)
             return text
-        if not found.beside.keys() <= _names(self.tool.arguments):
+        if not found.other_arguments.keys() <= _names(self.tool.arguments):
             return text
-        for name, value in found.beside.items():
-            if self.beside.setdefault(name, value) != value:
+        for name, value in found.other_arguments.items():
+            if self.other_arguments.setdefault(name, value) != value:
                 raise Invalid(f"{path}: all references of a call must name the same {name}.", field=path)
         return found.name
 

@@ -35,7 +35,10 @@ class CallRunner:
         call = Call(operations, caller, request_context.session(ctx, self._app.sessions), progress, cancelled)
         disconnect = disconnect_of(ctx.request.scope) if ctx.request is not None else None
         try:
-            with anyio.CancelScope() as scope, disconnect.calling(scope.cancel) if disconnect else nullcontext():
+            with (
+                anyio.CancelScope() as scope,
+                disconnect.call_on_disconnect(scope.cancel) if disconnect else nullcontext(),
+            ):
                 self._running[cancelled] = scope if reads else None
                 workers = self._pools.pool(reads=reads)
                 return await workers.run(

@@ -46,9 +46,9 @@ class Connections:
         self._max_total = max_total
         self._any_is_proxy = "*" in proxies
         self._proxies = [network for name in proxies if (network := _network(name))]
-        self._counts: Counter[Owner] = Counter()
-        self._owners: dict[Evictable, Owner | None] = {}  # None: it has no limit
-        self._idle: dict[Owner, dict[Evictable, None]] = {}  # those that may be closed, oldest first
+        self._counts: Counter[ConnectionOwner] = Counter()
+        self._owners: dict[Evictable, ConnectionOwner | None] = {}  # None: it has no limit
+        self._idle: dict[ConnectionOwner, dict[Evictable, None]] = {}  # those that may be closed, oldest first
 
     def open(self, connection: Evictable, address: str | None) -> bool:
         """False if it is one too many."""
@@ -57,7 +57,7 @@ class Connections:
         if address is None or self._is_proxy(address):
             self._owners[connection] = None
             return True
-        return self._add(connection, Owner(address=_network_of(address)), self._max_per_address)
+        return self._add(connection, ConnectionOwner(address=_network_of(address)), self._max_per_address)
 
     def set_idle(self, connection: Evictable, *, is_idle: bool) -> None:
         """Whether the connection waits for its client: for a request, the rest of one, or for an answer to be read."""
@@ -74,7 +74,7 @@ class Connections:
         if owner is None or owner.user is not None:
             return True
         is_idle = connection in self._idle.get(owner, {})
-        if not self._add(connection, Owner(user=user), self._max_per_user):
+        if not self._add(connection, ConnectionOwner(user=user), self._max_per_user):
             return False
         self._subtract(connection, owner)
         self.set_idle(connection, is_idle=is_idle)
@@ -84,7 +84,7 @@ class Connections:
         if owner := self._owners.pop(connection, None):
             self._subtract(connection, owner)
 
-    def _add(self, connection: Evictable, owner: "Owner", max_count: int) -> bool:
+    def _add(self, connection: Evictable, owner: "ConnectionOwner", max_count: int) -> bool:
         if self._counts[owner] >= max_count and not self._evict_oldest_idle(owner):
             return False
         self._counts[owner] += 1
@@ -94,7 +94,7 @@ class Connections:
     def _evict_from_biggest_owner(self) -> bool:
         return bool(self._counts) and self._evict_oldest_idle(max(self._counts, key=self._counts.__getitem__))
 
-    def _evict_oldest_idle(self, owner: "Owner") -> bool:
+    def _evict_oldest_idle(self, owner: "ConnectionOwner") -> bool:
         """False if all connections of the owner have a request under way."""
         oldest = next(iter(self._idle.get(owner, ())), None)
         if oldest is None:
@@ -103,7 +103,7 @@ class Connections:
         oldest.evict()
         return True
 
-    def _subtract(self, connection: Evictable, owner: "Owner") -> None:
+    def _subtract(self, connection: Evictable, owner: "ConnectionOwner") -> None:
         idle = self._idle.get(owner, {})
         idle.pop(connection, None)
         if not idle:
@@ -122,7 +122,7 @@ class Connections:
         return any(parsed in network for network in self._proxies)
 
 
-class Owner(NamedTuple):
+class ConnectionOwner(NamedTuple):
     """The address or the user that a connection counts for."""
 
     address: str | None = None
@@ -147,13 +147,13 @@ def _network(name: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
         return None
 
 
-class Config(uvicorn.Config):
+class LimitedConfig(uvicorn.Config):
     """uvicorn's configuration, with the limits of connections."""
 
     def __init__(
         self, app: Any, *, connections: Connections, header_s: float, body_s: float, send_s: float, **more: Any
     ) -> None:
-        super().__init__(app, http=Protocol, ws="none", **more)  # a WebSocket would have none of these limits
+        super().__init__(app, http=LimitedProtocol, ws="none", **more)  # a WebSocket would have none of these limits
         self.connections = connections
         self.header_s = header_s
         self.body_s = body_s
@@ -172,14 +172,14 @@ class StrictConnection(h11.Connection):
         return event
 
 
-class Protocol(H11Protocol):
+class LimitedProtocol(H11Protocol):
     """uvicorn's protocol has a timeout between requests only. This one also has one for a request's header, counted
     from the connection or the first byte, one for its body, and one for a client that does not read its answer. It is
     used whether or not httptools is installed."""
 
-    config: Config
+    config: LimitedConfig
 
-    def __init__(self, config: Config, server_state: Any, app_state: dict[str, Any], _loop: Any = None) -> None:
+    def __init__(self, config: LimitedConfig, server_state: Any, app_state: dict[str, Any], _loop: Any = None) -> None:
         super().__init__(config, server_state, {**app_state, CONNECTION: self}, _loop)
         self.conn = StrictConnection(h11.SERVER, *_max_header_bytes(config))
         self._waits_for: tuple[str, RequestResponseCycle | None] | None = None  # a header or a body, since when
@@ -308,5 +308,5 @@ def _max_header_bytes(config: uvicorn.Config) -> tuple[int, ...]:
 def confirm(scope: Mapping[str, Any], user: str) -> None:
     """Count the connection of this request for a user. Raises Unavailable if the user has too many."""
     connection = scope.get("state", {}).get(CONNECTION)
-    if isinstance(connection, Protocol) and not connection.confirm(user):
+    if isinstance(connection, LimitedProtocol) and not connection.confirm(user):
         raise Unavailable("You have too many connections open. Close some, then try again.", retry_after=RETRY_AFTER_S)

@@ -11,19 +11,19 @@ DISCONNECT = "memory_mcp.disconnect"  # where a request's scope has it
 
 
 class Disconnect:
-    """Of one request. Used inside one event loop only."""
+    """The disconnect of one request's client. Used inside one event loop only."""
 
     def __init__(self) -> None:
         self.event = threading.Event()  # for work in threads
         self._callbacks: dict[object, Callable[[], object]] = {}
 
-    def happen(self) -> None:
+    def notify(self) -> None:
         self.event.set()
         for callback in list(self._callbacks.values()):
             callback()
 
     @contextmanager
-    def calling(self, callback: Callable[[], object]) -> Iterator[None]:
+    def call_on_disconnect(self, callback: Callable[[], object]) -> Iterator[None]:
         """Call `callback` if the client disconnects during the block, at once if it has disconnected."""
         token = object()
         self._callbacks[token] = callback
@@ -34,13 +34,13 @@ class Disconnect:
         finally:
             del self._callbacks[token]
 
-    def watched(self, receive: Receive) -> Receive:
+    def watch(self, receive: Receive) -> Receive:
         """The same `receive`, which also detects a disconnect."""
 
         async def watch() -> Message:
             message = await receive()
             if message["type"] == "http.disconnect":
-                self.happen()
+                self.notify()
             return message
 
         return watch
@@ -49,7 +49,7 @@ class Disconnect:
         """Return when the client has disconnected. For requests whose body has been read."""
         while (await receive())["type"] != "http.disconnect":
             pass
-        self.happen()
+        self.notify()
 
 
 def disconnect_of(scope: Mapping[str, Any]) -> Disconnect | None:

@@ -42,7 +42,7 @@ class FairRoute(APIRoute):
             watching = asyncio.ensure_future(disconnect.wait(request.receive))
             try:
                 # A running thread is not stopped: it can check `disconnect.event`.
-                with anyio.CancelScope() as scope, disconnect.calling(scope.cancel):
+                with anyio.CancelScope() as scope, disconnect.call_on_disconnect(scope.cancel):
                     async with nullcontext() if is_async else self._slot(request, user):
                         return await handle(request)
             finally:

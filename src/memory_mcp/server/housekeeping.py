@@ -1,4 +1,4 @@
-"""Work that a server which runs for long does again and again."""
+"""Periodic work of a server."""
 
 import logging
 from collections.abc import Callable, Iterable

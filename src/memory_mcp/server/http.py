@@ -171,9 +171,9 @@ class HttpServer:
     def _disconnect_refused(self) -> None:
         """Disconnect the clients whose key was revoked or has expired, and those that a user wants disconnected."""
         clients = self._app.clients
-        by_key = [client for client in clients.here() if client.key_id]
+        by_key = [client for client in clients.local() if client.key_id]
         if by_key:
-            live = self._app.access.keys.live_ids()
+            live = self._app.access.keys.active_ids()
             if over := [client.id for client in by_key if client.key_id not in live]:
                 clients.disconnect_local(over)
         clients.disconnect_unwanted()
@@ -225,7 +225,7 @@ class McpEndpoint:
         headers = MutableHeaders(scope=scope)
         del headers["last-event-id"]  # events have no ids here: a stream starts with the next event
         with self._open_sessions.request(headers.get("mcp-session-id")):
-            await self._app(scope, disconnect.watched(receive), send)
+            await self._app(scope, disconnect.watch(receive), send)
 
 
 class _Asgi:
@@ -260,7 +260,7 @@ def _refuse_unprotected_address(app: App) -> None:
         )
     if is_loopback(settings.host):
         return
-    if not any(key.made_by == "person" for key in app.access.keys.live()):
+    if not any(key.made_by == "person" for key in app.access.keys.active()):
         raise Invalid(
             f"Serving on {settings.host} gives other machines access, and no key has been created for that yet. "
             "Create one with `memory-mcp keys create --name NAME`, then start again.",
@@ -269,7 +269,7 @@ def _refuse_unprotected_address(app: App) -> None:
 
 
 def _first_key(app: App) -> str | None:
-    if app.settings.auth == "none" or app.access.keys.live():
+    if app.settings.auth == "none" or app.access.keys.active():
         return None
     return app.access.keys.create(name="first start", made_by="first-start").raw
 

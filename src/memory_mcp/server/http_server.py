@@ -20,7 +20,7 @@ from starlette.routing import Match, Route
 from memory_mcp import __version__, garbage
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.server import error_encoding, shutdown
-from memory_mcp.server.connections import Config, Connections
+from memory_mcp.server.connections import Connections, LimitedConfig
 from memory_mcp.settings import Settings
 from memory_mcp.validation import sentence
 
@@ -39,7 +39,7 @@ NOT_JSON = "The body is not JSON in UTF-8. Send an object, as the schema says."
 
 def config(app: Any, settings: Settings) -> uvicorn.Config:
     files = raise_file_limit()
-    return Config(
+    return LimitedConfig(
         app,
         connections=Connections(
             max_per_address=settings.address_connections,

@@ -39,7 +39,7 @@ def run(app: HubApp) -> None:
     settings = app.settings
     listening = http_server.bind(settings)
     port = listening.getsockname()[1]
-    sys.stdout.write(_startup_message(settings, port, has_keys=bool(app.access.keys.live())))
+    sys.stdout.write(_startup_message(settings, port, has_keys=bool(app.access.keys.active())))
     sys.stdout.flush()
     made = asgi(app)
     http_server.Server(http_server.config(made, settings), _nothing_to_end).run(sockets=[listening])

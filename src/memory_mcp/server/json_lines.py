@@ -114,7 +114,7 @@ class RequestStream(_Stream):
     def __init__(self, fd: int, answers: AnswerStream) -> None:
         self._fd = fd
         self._answers = answers
-        self._lines: list[bytes] = []  # read and not handed on yet, the next one last
+        self._lines: list[bytes] = []  # read but not handled yet, the next one last
         self.hands_over = False  # another server goes on: half a line is not handled, nor is an open stream ended
         self._buffer = LineBuffer()
         self._too_long = False  # the line in the buffer is over the limit: the rest of it is dropped
@@ -195,7 +195,7 @@ async def _write(fd: int, line: bytes, max_bytes: int | None) -> None:
             rest = rest[written:]
 
 
-async def _ready(fd: int, watch: Callable[..., None], forget: Callable[[int], object]) -> bool:
+async def _ready(fd: int, watch: Callable[..., None], unwatch: Callable[[int], object]) -> bool:
     """Wait until a descriptor is ready. False where the loop cannot watch it: on Windows, and for files."""
     ready = asyncio.Event()
     try:
@@ -205,7 +205,7 @@ async def _ready(fd: int, watch: Callable[..., None], forget: Callable[[int], ob
     try:
         await ready.wait()
     finally:
-        forget(fd)
+        unwatch(fd)
     return True
 
 

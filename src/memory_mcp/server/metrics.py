@@ -74,9 +74,9 @@ class Metrics:
         return self._text()
 
     def _text(self) -> bytes:
-        self._clients.set(len(self._app.clients.here()))
+        self._clients.set(len(self._app.clients.local()))
         self._queue.set(self._app.notes.reader.waiting_for_vectors())
-        outbox, lag = self._app.sync_worker.behind()
+        outbox, lag = self._app.sync_worker.lag()
         self._unsynced.set(outbox)
         self._lag.set(lag)
         return generate_latest(self._registry)

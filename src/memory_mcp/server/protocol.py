@@ -129,7 +129,7 @@ class McpServer:
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         _no_cursor(params)
         caller = request_context.caller(ctx)
-        return types.ListToolsResult(tools=self._tools.offers(caller, shows_apps=client_supports_apps(ctx)))
+        return types.ListToolsResult(tools=self._tools.listed(caller, shows_apps=client_supports_apps(ctx)))
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         caller = request_context.caller(ctx)
@@ -143,7 +143,7 @@ class McpServer:
                 )
         except AppError as exc:
             return error_encoding.tool_result(self.app.families[tool.family], self._tools.names.in_error(exc))
-        except Exception:  # noqa: BLE001  # the border: a bug is logged whole, and the client learns nothing of it
+        except Exception:  # noqa: BLE001  # the boundary: a bug is logged in full, and the client sees no details
             return error_encoding.tool_result(self.app.families[tool.family], error_encoding.bug(tool.name))
 
     def _answer(self, call: Call[Any], tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:
@@ -201,7 +201,7 @@ class McpServer:
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         with error_encoding.rpc_errors("resources/subscribe"):
-            self.listeners.subscribe(sdk.connection(ctx), await self._watched(ctx, params.uri), params.uri)
+            self.listeners.subscribe(sdk.connection(ctx), await self._subscription_uri(ctx, params.uri), params.uri)
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
@@ -216,7 +216,7 @@ class McpServer:
             caller = request_context.caller(ctx)
             caller.require(Scope.READ)
             session = request_context.session(ctx, self.app.sessions)
-            uris = [await self._watched(ctx, uri) for uri in params.notifications.resource_subscriptions or []]
+            uris = [await self._subscription_uri(ctx, uri) for uri in params.notifications.resource_subscriptions or []]
         honoured = params.notifications.model_copy(update={"resource_subscriptions": uris or None})
         handler = self.listeners.of(caller).handler
         with (
@@ -228,11 +228,11 @@ class McpServer:
             return await handler(ctx, params.model_copy(update={"notifications": honoured}))
         return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
-    async def _watched(self, ctx: Context, uri: str) -> str:
+    async def _subscription_uri(self, ctx: Context, uri: str) -> str:
         """The address under which a resource's changes are published. Raises NotFound, as reading would."""
         request_context.caller(ctx).require(Scope.READ)
         family = self._family_of(ctx, uri)
-        address = await self._runner.run(ctx, family.name, family.watched, uri)
+        address = await self._runner.run(ctx, family.name, family.subscription_uri, uri)
         if address is None:
             raise _no_such_resource(uri)
         return address
@@ -243,7 +243,7 @@ class McpServer:
         _no_cursor(params)
         scopes = request_context.caller(ctx).scopes
         offers = [
-            schemas.prompt_offer(prompt)
+            schemas.listed_prompt(prompt)
             for family in self._readable(ctx)
             for prompt in family.prompts
             if prompt.needs <= scopes

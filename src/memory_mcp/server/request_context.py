@@ -63,7 +63,7 @@ def session(ctx: Context, sessions: Sessions) -> Session:
     for where, found in ((f"_meta.{SESSION_META}", named), ("clientInfo.extra.sessionId", announced)):
         if found is not None and not (isinstance(found, str) and 0 < len(found) <= MAX_SESSION_ID_CHARS):
             raise Invalid(f"{where} must be a text of 1 to {MAX_SESSION_ID_CHARS} characters.", field=where)
-    if connection.idles:  # without a connection, the request's own choice comes first
+    if connection.ends_when_idle:  # without a connection, the request's own choice comes first
         session_id = named or announced or connection.chosen_session or connection.own_session
     else:
         session_id = connection.chosen_session or named or announced or connection.own_session

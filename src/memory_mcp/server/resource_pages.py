@@ -8,7 +8,7 @@ from typing import Any
 import mcp_types as types
 
 from memory_mcp.errors import AppError
-from memory_mcp.families.family import Family, Listed, ResourcePage, bad_cursor
+from memory_mcp.families.family import Family, ListedResource, ResourcePage, bad_cursor
 from memory_mcp.names import visible
 
 MAX_RESOURCES = 100  # on one page
@@ -23,7 +23,7 @@ async def fill(families: Sequence[Family[Any]], cursor: str | None, list_part: L
     the next page."""
     names = [family.name for family in families]
     start, position = _decode_cursor(cursor, names) if cursor is not None else (0, None)
-    found: list[Listed] = []
+    found: list[ListedResource] = []
     for family in families[start:]:
         limit = MAX_RESOURCES - len(found)
         if limit < MIN_PART:
@@ -41,7 +41,7 @@ async def fill(families: Sequence[Family[Any]], cursor: str | None, list_part: L
     return _result(found, None)
 
 
-def _result(found: Sequence[Listed], next_cursor: str | None) -> types.ListResourcesResult:
+def _result(found: Sequence[ListedResource], next_cursor: str | None) -> types.ListResourcesResult:
     resources = [
         types.Resource(
             uri=item.uri,

@@ -11,7 +11,7 @@ BRIEF_OUTPUT = {"type": "object"}
 """Every model reads the whole list of tools, in each conversation. docs/tools.md has the fields of each answer."""
 
 
-def offer(tool: Tool, name: str, description: str) -> types.Tool:
+def listed_tool(tool: Tool, name: str, description: str) -> types.Tool:
     """Under this name, with this description."""
     return types.Tool(
         name=name,
@@ -29,7 +29,7 @@ def offer(tool: Tool, name: str, description: str) -> types.Tool:
     )
 
 
-def prompt_offer(prompt: Prompt) -> types.Prompt:
+def listed_prompt(prompt: Prompt) -> types.Prompt:
     return types.Prompt(
         name=prompt.name,
         title=prompt.title,

@@ -40,7 +40,7 @@ def text(settings: Settings, port: int, new_key: str | None, sign_in_token: str 
 
 def _snippets(base: str, key: str | None) -> list[str]:
     """For the command line of this machine, and for clients on others."""
-    way = Http(f"{base}/mcp", key)
+    endpoint = Http(f"{base}/mcp", key)
     key_flag, header = (f" --key {key}", f' --header "Authorization: Bearer {key}"') if key else ("", "")
     return [
         "Connect a client:",
@@ -50,13 +50,13 @@ def _snippets(base: str, key: str | None) -> list[str]:
         "",
         "Or by hand:",
         "",
-        f"  Claude Code   claude mcp add --transport http {NAME} {way.url}{header}",
-        *(f"  {CLIENTS[id_].title:<13} {_pasted(CLIENTS[id_], way)}" for id_ in ("cursor", "vscode")),
+        f"  Claude Code   claude mcp add --transport http {NAME} {endpoint.url}{header}",
+        *(f"  {CLIENTS[id_].title:<13} {_pasted(CLIENTS[id_], endpoint)}" for id_ in ("cursor", "vscode")),
     ]
 
 
-def _pasted(client: ClientProgram, way: Http) -> str:
-    return json.dumps({client.section: {NAME: client.entry(way)}})
+def _pasted(client: ClientProgram, endpoint: Http) -> str:
+    return json.dumps({client.section: {NAME: client.entry(endpoint)}})
 
 
 def page(settings: Settings, base_url: str, form: str) -> str:

@@ -32,7 +32,7 @@ class ToolList:
         self.names = ToolNames(self.tools.values(), in_spec=in_spec)
         self._spec_names = {tool.spec_name: name for name, tool in self.tools.items() if tool.spec_name}
         self._known = {name for family in FAMILIES.values() for name in family.tools} | self.tools.keys()
-        self._offers: dict[tuple[str, ...], list[types.Tool]] = {}  # by available tools
+        self._lists: dict[tuple[str, ...], list[types.Tool]] = {}  # by available tools
         self._input_schemas: dict[str, dict[str, Any]] = {}  # by tool
 
     def get(self, name: str) -> Tool | None:
@@ -46,18 +46,18 @@ class ToolList:
             self._input_schemas[tool.name] = schemas.listed_input(tool)
         return self._input_schemas[tool.name]
 
-    def offers(self, caller: Caller, *, shows_apps: bool) -> list[types.Tool]:
+    def listed(self, caller: Caller, *, shows_apps: bool) -> list[types.Tool]:
         """Built when such a caller first lists tools: the start of the server does not wait for it."""
         available = self._available(caller, shows_apps=shows_apps)
-        if available not in self._offers:
-            if len(self._offers) >= MAX_CACHED_LISTS:
-                self._offers.clear()
-            self._offers[available] = self._offer_all(available)
-        return self._offers[available]
+        if available not in self._lists:
+            if len(self._lists) >= MAX_CACHED_LISTS:
+                self._lists.clear()
+            self._lists[available] = self._list_all(available)
+        return self._lists[available]
 
-    def _offer_all(self, available: tuple[str, ...]) -> list[types.Tool]:
+    def _list_all(self, available: tuple[str, ...]) -> list[types.Tool]:
         return [
-            schemas.offer(tool, self.names.listed(tool), self._description(tool, available))
+            schemas.listed_tool(tool, self.names.listed(tool), self._description(tool, available))
             for tool in map(self.tools.__getitem__, available)
         ]
 
@@ -65,7 +65,7 @@ class ToolList:
         """How many tools a model sees, and about how many tokens they take."""
         available = tuple(name for name, tool in self.tools.items() if not tool.app_only)
         offers = [
-            offer.model_dump(mode="json", by_alias=True, exclude_none=True) for offer in self._offer_all(available)
+            offer.model_dump(mode="json", by_alias=True, exclude_none=True) for offer in self._list_all(available)
         ]
         return len(offers), round(len(json.dumps(offers, separators=(",", ":"))) / CHARS_A_TOKEN)
 

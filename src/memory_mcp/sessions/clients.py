@@ -17,13 +17,13 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class _Here:
+class _LocalClient:
     """A client of this server."""
 
     client: Client
     connection: Connection
     close_connection: Callable[[], object]
-    written: Client | None = None  # as stored in live.db for the other servers
+    written: Client | None = None  # as it is stored in live.db for the other servers
 
 
 class Clients:
@@ -49,7 +49,7 @@ class Clients:
         self._clock = clock
         self._guard = threading.Lock()
         self._writing = threading.Lock()
-        self._here: dict[str, _Here] = {}
+        self._here: dict[str, _LocalClient] = {}
 
     def count_call(
         self, connection: Connection, describe: Callable[[str], Client], close_connection: Callable[[], object]
@@ -71,7 +71,7 @@ class Clients:
         with self._guard:
             here = self._here.get(connection.id)
             if here is None:
-                self._here[connection.id] = _Here(replace(client, calls=calls), connection, close_connection)
+                self._here[connection.id] = _LocalClient(replace(client, calls=calls), connection, close_connection)
             else:
                 before = here.client
                 here.client = replace(client, started_at=before.started_at, calls=before.calls + calls)
@@ -82,7 +82,7 @@ class Clients:
         with self._db.write() as tx:
             storage.set_address(tx, self._servers.this, url)
 
-    def here(self) -> list[Client]:
+    def local(self) -> list[Client]:
         with self._guard:
             return [here.client for here in self._here.values()]
 
@@ -100,7 +100,7 @@ class Clients:
         client = next((client for client in self.of(user) if client.id == client_id), None)
         if client is None:
             raise NotFound("No client of yours with this id is connected. The list of sessions shows the ids.")
-        if self._is_here(client_id):
+        if self._is_local(client_id):
             self.disconnect_local([client_id])
         else:
             with self._db.write() as tx:
@@ -144,7 +144,7 @@ class Clients:
                 self.delete_stale()
             with self._db.write() as tx:
                 for _, client in news:
-                    storage.keep(tx, self._servers.this, client)
+                    storage.save(tx, self._servers.this, client)
                 for here in left:
                     storage.remove(tx, here.client.id)
             with self._guard:
@@ -181,7 +181,7 @@ class Clients:
         for user in set(users):
             self._publish(user)
 
-    def _is_here(self, client_id: str) -> bool:
+    def _is_local(self, client_id: str) -> bool:
         with self._guard:
             return client_id in self._here
 

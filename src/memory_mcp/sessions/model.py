@@ -13,7 +13,7 @@ class Connection:
     user: str
     own_session: str  # the session of a client that names none
     own_is_named: bool = False  # a client or the settings chose that name, so other connections may use it too
-    idles: bool = False  # the protocol does not close connections: sessions end after an idle time
+    ends_when_idle: bool = False  # the protocol has no connections to close: its sessions end after an idle time
     chosen_session: str | None = None  # by set_session_id
     announced_session: str | None = None  # by clientInfo.extra.sessionId in the handshake
     client: str = ""  # the client's name, by clientInfo in the handshake

@@ -42,7 +42,7 @@ class _Used:
     at: float
 
     def is_over(self, oldest: float) -> bool:
-        idle = self.connection.idles and not self.connection.streams and self.at <= oldest
+        idle = self.connection.ends_when_idle and not self.connection.streams and self.at <= oldest
         return self.connection.closed or idle
 
 
@@ -66,11 +66,12 @@ class Sessions:
         self._held: dict[Hold, _Used] = {}
         self._sessionless: dict[str, dict[tuple[str | None, str], _Used]] = {}  # by user; the longest idle first
         self._on_end: list[Callable[[str, Sequence[str]], None]] = []
-        db.whenever_opened(self._hold_again)
+        db.on_open(self._hold_again)
 
-    def on_end(self, forget: Callable[[str, Sequence[str]], None]) -> None:
-        """Call `forget(user, session_ids)` when sessions end; again if it raises Unavailable, unless it is Unusable."""
-        self._on_end.append(forget)
+    def on_end(self, delete_data: Callable[[str, Sequence[str]], None]) -> None:
+        """Call `delete_data(user, session_ids)` when sessions end. If it raises Unavailable, it is called again, not
+        for an Unusable file."""
+        self._on_end.append(delete_data)
 
     def sessionless(self, caller: Caller, client_name: str) -> Connection:
         """The connection of a key and client name, where the protocol has no connections."""
@@ -80,7 +81,7 @@ class Sessions:
             used = clients.pop(who, None)
             if used is None or used.connection.closed:  # a client that was disconnected may come back
                 own = uuid5(NAMESPACE_URL, f"memory-mcp:{caller.user}/{caller.key_id}/{client_name}").hex
-                used = _Used(Connection(caller.user, own, idles=True), 0.0)
+                used = _Used(Connection(caller.user, own, ends_when_idle=True), 0.0)
             used.at = time.monotonic()
             clients[who] = used  # last: the longest idle come first
             self._end_sessionless_beyond_limits(caller.user)
@@ -126,7 +127,7 @@ class Sessions:
             if session.connection.closed:
                 raise Unavailable("The connection this call came from is closed.")
             if held in self._held:
-                self._db.look()  # stores the hold again if the file was deleted
+                self._db.check_identity()  # stores the hold again if the file was deleted
             else:
                 self._hold(held, session.connection)
             self.touch(user, session)
@@ -210,7 +211,7 @@ class Sessions:
             if not storage.has_expired(tx, before):
                 return
         with self._changing, self._db.write() as writing:
-            self._forget(storage.take_expired(writing, before))
+            self._delete_data(storage.delete_expired(writing, before))
 
     def _end_all_of(self, server_id: str) -> None:
         with self._db.write() as tx:
@@ -261,20 +262,20 @@ class Sessions:
         # so that no new data is deleted with the old.
         over = [held for held in holds if storage.release(tx, server_id, *held[:3])]
         if not persists:
-            self._forget((held.user, held.session_id) for held in over)
+            self._delete_data((held.user, held.session_id) for held in over)
             return
         for held in over:
             if not held.is_named:
-                storage.keep(tx, held.user, held.session_id)
+                storage.save_ended(tx, held.user, held.session_id)
 
-    def _forget(self, sessions: Iterable[tuple[str, str]]) -> None:
+    def _delete_data(self, sessions: Iterable[tuple[str, str]]) -> None:
         """Delete all data of these sessions, as (user, session id)."""
         ended: dict[str, list[str]] = {}
         for user, session_id in sessions:
             ended.setdefault(user, []).append(session_id)
         for user, session_ids in ended.items():
-            for forget in self._on_end:
+            for delete_data in self._on_end:
                 try:
-                    forget(user, session_ids)
+                    delete_data(user, session_ids)
                 except Unusable as exc:  # one family's damaged file: the other families delete theirs
                     log.warning("The data of ended sessions could not be deleted: %s", exc.message)

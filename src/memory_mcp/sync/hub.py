@@ -135,10 +135,10 @@ class Hub:
         return Pulled(now, str(given), cursor, records, left)
 
 
-def forget(db: Database, user: str) -> None:
+def delete_user(db: Database, user: str) -> None:
     """Delete everything the hub stores for a user."""
     with db.write() as tx:
-        storage.forget(tx, user)
+        storage.delete_user(tx, user)
 
 
 def _require(caller: Caller, scope: Scope) -> None:
@@ -155,17 +155,17 @@ def _require(caller: Caller, scope: Scope) -> None:
 class _Size:
     """Size of the records in an answer, as JSON."""
 
-    n_bytes: int = 0
-    n_values: int = 0
+    byte_count: int = 0
+    value_count: int = 0
 
     def add(self, sent: dict[str, Any]) -> None:
         text = json.dumps(sent, ensure_ascii=False).encode()
-        self.n_bytes += len(text)
-        self.n_values += count_values(text)
+        self.byte_count += len(text)
+        self.value_count += count_values(text)
 
     @property
     def is_over(self) -> bool:
-        return self.n_bytes > MAX_PAGE_BYTES or self.n_values > MAX_PAGE_VALUES
+        return self.byte_count > MAX_PAGE_BYTES or self.value_count > MAX_PAGE_VALUES
 
 
 def _require_space(size: _Size) -> None:
@@ -249,7 +249,7 @@ def _issue_ticket(tx: Write, user: str, node: str, ticket: str | None) -> str:
     """Store and return the ticket for the next exchange."""
     is_latest = _check(tx, user, node, ticket)
     given = new_id()
-    storage.give_ticket(tx, user, node, given, former=ticket)
+    storage.set_ticket(tx, user, node, given, former=ticket)
     if not is_latest:
         storage.set_doubt(tx, user, node)
     return given

@@ -34,19 +34,19 @@ from memory_mcp.sync.protocol import (
 from memory_mcp.sync.records import ID, Moment, Record, as_json, parse
 
 URL = r"^https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?$"
-SECONDS = 60.0
-CONNECT_SECONDS = 10.0
+REQUEST_TIMEOUT_S = 60.0
+CONNECT_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 300.0  # for a whole answer, even if bytes keep coming
-RETRY_SECONDS = 5.0  # after status 429 without Retry-After
+DEFAULT_RETRY_AFTER_S = 5.0  # after status 429 without Retry-After
 MAX_RETRY_AFTER_S = 120.0
-MAX_SHOWN_CHARACTERS = 300  # of a hub's message
+MAX_SHOWN_CHARS = 300  # of a hub's message
 
 
 log = logging.getLogger(__name__)
 A = TypeVar("A", bound="_HubAnswer")
 
 
-class Forked(Conflict):
+class NodeForked(Conflict):
     """The hub last saw this node in another state."""
 
 
@@ -58,7 +58,7 @@ class Answer:
     refused: dict[str, str]  # reasons by id
     cursor: int = 0
     left: int = 0
-    set_aside: list[SkippedRecord] = field(default_factory=list)  # invalid records
+    skipped: list[SkippedRecord] = field(default_factory=list)  # invalid records
 
 
 class _HubAnswer(BaseModel):
@@ -118,7 +118,7 @@ class HubClient:
             "Content-Encoding": "gzip",
             "Accept-Encoding": "gzip",
         }
-        timeout = httpx2.Timeout(SECONDS, connect=CONNECT_SECONDS)
+        timeout = httpx2.Timeout(REQUEST_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         self._url = url
         self._stream: Any = None  # the network stream of the latest connection
         try:
@@ -135,10 +135,10 @@ class HubClient:
         answer = self._parse(_Pushed, self._post("push", body))
         sent = {one.id for one in records}
         refused = {
-            one.id: printable(one.message, MAX_SHOWN_CHARACTERS) for one in answer.refused if one.id and one.id in sent
+            one.id: printable(one.message, MAX_SHOWN_CHARS) for one in answer.refused if one.id and one.id in sent
         }
-        taken, set_aside = parse_all(answer.merged)
-        return Answer(answer.now, answer.ticket, taken, refused, set_aside=set_aside)
+        taken, skipped = parse_all(answer.merged)
+        return Answer(answer.now, answer.ticket, taken, refused, skipped=skipped)
 
     def pull(
         self, node: str, ticket: str | None, seal: str | None, namespace: str, after: int, *, own: bool, limit: int
@@ -148,8 +148,8 @@ class HubClient:
         is_stuck = answer.left and (answer.cursor == after or not answer.records)
         if answer.cursor < after or is_stuck:
             raise _no_hub(self._url, "Its pages do not come to an end.")
-        taken, set_aside = parse_all(answer.records)
-        return Answer(answer.now, answer.ticket, taken, {}, answer.cursor, answer.left, set_aside)
+        taken, skipped = parse_all(answer.records)
+        return Answer(answer.now, answer.ticket, taken, {}, answer.cursor, answer.left, skipped)
 
     def _post(self, verb: str, arguments: dict[str, Any]) -> Any:
         import httpx2
@@ -240,13 +240,13 @@ def _no_hub(url: str, why: str = "") -> Unavailable:
 
 def parse_all(data: Iterable[object]) -> tuple[list[Record], list[SkippedRecord]]:
     """The valid records and the skipped ones, which a newer version may have written."""
-    records, set_aside = [], []
+    records, skipped = [], []
     for one in data:
         try:
             records.append(parse(one))
         except Invalid as exc:
-            set_aside.append(SkippedRecord(_id(one), exc.message))
-    return records, set_aside
+            skipped.append(SkippedRecord(_id(one), exc.message))
+    return records, skipped
 
 
 def _id(data: object) -> str:
@@ -256,14 +256,12 @@ def _id(data: object) -> str:
 
 def _refusal(url: str, status: int, retry_after: str | None, data: Any) -> AppError:
     problem = data if isinstance(data, dict) else {}
-    message = printable(
-        problem.get("detail") or problem.get("message") or f"It answers {status}.", MAX_SHOWN_CHARACTERS
-    )
+    message = printable(problem.get("detail") or problem.get("message") or f"It answers {status}.", MAX_SHOWN_CHARS)
     if problem.get("error") == FORKED:
-        return Forked(message)
+        return NodeForked(message)
     if status == 429:
         is_number = retry_after is not None and re.fullmatch(r"[0-9]{1,6}", retry_after)
-        wait = float(retry_after or 0) if is_number else RETRY_SECONDS
+        wait = float(retry_after or 0) if is_number else DEFAULT_RETRY_AFTER_S
         return RateLimited(f"The hub at {url} says: {message}", retry_after=min(wait, MAX_RETRY_AFTER_S))
     if status == 401:
         return Invalid(f"The hub at {url} does not accept the key: {message} Link again with a key made there.")

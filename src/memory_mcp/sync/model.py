@@ -20,7 +20,7 @@ class ReplicaState:
 
 
 @dataclass(frozen=True)
-class Synced:
+class SyncedNamespace:
     """A namespace, as `sync status` shows it."""
 
     namespace: str
@@ -65,9 +65,9 @@ class Replica(Protocol):
 
     def state(self) -> ReplicaState: ...
 
-    def namespaces(self) -> list[Synced]: ...
+    def namespaces(self) -> list[SyncedNamespace]: ...
 
-    def set_aside(self) -> list[SkippedRecord]:
+    def skipped(self) -> list[SkippedRecord]:
         """The skipped records, latest first. `resync` requests them again."""
 
     def cursors(self) -> list[NamespaceCursor]:
@@ -93,7 +93,7 @@ class Replica(Protocol):
         merged: Sequence[Record],
         ticket: str,
         hub_now: str,
-        set_aside: Sequence[SkippedRecord] = (),
+        skipped: Sequence[SkippedRecord] = (),
     ) -> None:
         """Since `hub_now` the hub has all of these but the refused ones. `merged`: the hub had newer values."""
 
@@ -104,7 +104,7 @@ class Replica(Protocol):
         cursor: int,
         ticket: str,
         left: int,
-        set_aside: Sequence[SkippedRecord] = (),
+        skipped: Sequence[SkippedRecord] = (),
     ) -> None:
         """Merge a page of records and move the cursor in one transaction. Records that cannot be merged are skipped."""
 
@@ -112,7 +112,7 @@ class Replica(Protocol):
         """Reset the cursors, and send and read everything again."""
 
     def set_clock(self, hub_ms: int, here_ms: int) -> None:
-        """Follow the hub's clock. Unsent stamps that are further ahead of it than the hub accepts are lowered.
+        """Adjust to the hub's clock. Unsent stamps that are further ahead of it than the hub accepts are lowered.
 
         Raises Unavailable if that clock is behind the stamps already exchanged with the hub."""
 

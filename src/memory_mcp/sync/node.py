@@ -18,8 +18,8 @@ from memory_mcp.names import new_namespace
 from memory_mcp.progress import ReportProgress, report_nothing
 from memory_mcp.sync import encryption
 from memory_mcp.sync.encryption import Seal
-from memory_mcp.sync.hub_client import Answer, Forked, HubClient, checked_key, checked_url
-from memory_mcp.sync.model import NamespaceCursor, Replica, ReplicaState, SkippedRecord, Synced
+from memory_mcp.sync.hub_client import Answer, HubClient, NodeForked, checked_key, checked_url
+from memory_mcp.sync.model import NamespaceCursor, Replica, ReplicaState, SkippedRecord, SyncedNamespace
 from memory_mcp.sync.protocol import MAX_RECORDS
 from memory_mcp.sync.records import Record, check_values
 
@@ -33,7 +33,7 @@ MAX_PAGES = 10_000  # of one namespace in one exchange: the next one reads the r
 MAX_EXTRA_PUSHES = 50  # in one exchange, beyond one for each waiting note: merges may add notes to send
 
 
-class Busy(Unavailable):
+class SyncBusy(Unavailable):
     """Another process is syncing."""
 
 
@@ -55,7 +55,7 @@ class SyncState:
     synced_at: str | None
     error: str | None
     outbox: int
-    namespaces: list[Synced]
+    namespaces: list[SyncedNamespace]
     set_aside: list[SkippedRecord]  # records from the hub that could not be merged, latest first
 
     @property
@@ -152,7 +152,7 @@ class Sync:
             error=state.error,
             outbox=state.to_send,
             namespaces=replica.namespaces(),
-            set_aside=replica.set_aside(),
+            set_aside=replica.skipped(),
         )
 
     # The exchange
@@ -197,7 +197,7 @@ class Sync:
             try:
                 held.enter_context(FileLock(self._folder_of(user) / "sync.lock").acquire(wait))
             except Unavailable as exc:
-                raise Busy("Another process is syncing these notes. Try again in a moment.") from exc
+                raise SyncBusy("Another process is syncing these notes. Try again in a moment.") from exc
             yield
 
     def _exchange(
@@ -209,13 +209,13 @@ class Sync:
                     replica.start_over(link.url, new_node=False)
                 try:
                     return _Exchange(hub, replica, _seal(link), self._now_ms, pause, report_progress).run()
-                except Forked:
+                except NodeForked:
                     replica.start_over(link.url, new_node=True)
         raise Unavailable("The hub does not recognise this node, repeatedly. Is another node using its id?")
 
     def _try(self, link: HubLink, state: ReplicaState) -> None:
         ticket = state.ticket if state.hub == link.url else None
-        with closing(HubClient(link.url, link.key)) as hub, suppress(Forked):  # the first exchange handles it
+        with closing(HubClient(link.url, link.key)) as hub, suppress(NodeForked):  # the first exchange handles it
             hub.push(state.node, ticket, None, [])
             hub.pull(state.node, ticket, None, NO_NAMESPACE, 0, own=False, limit=1)
 
@@ -229,8 +229,8 @@ class Sync:
         return self._folder_of(user) / LINK_FILE
 
     def _write(self, user: str, link: HubLink) -> None:
-        with Root(self._folder_of(user)).place([LINK_FILE]) as place:
-            atomic_write.write(place, json.dumps(asdict(link)).encode(), mode=0o600)
+        with Root(self._folder_of(user)).entry([LINK_FILE]) as entry:
+            atomic_write.write(entry, json.dumps(asdict(link)).encode(), mode=0o600)
 
 
 class _Exchange:
@@ -276,8 +276,8 @@ class _Exchange:
                     limit=MAX_RECORDS,
                 )
             )
-            records, set_aside = self._open_all(answer)
-            self._replica.merge_page(start, records, answer.cursor, answer.ticket, answer.left, set_aside)
+            records, skipped = self._open_all(answer)
+            self._replica.merge_page(start, records, answer.cursor, answer.ticket, answer.left, skipped)
             taken, start = taken + len(records), replace(start, cursor=answer.cursor)
             self._report_progress(f"receiving {start.namespace}", taken, taken + answer.left)
             if not answer.left:
@@ -293,8 +293,8 @@ class _Exchange:
                 break
             records = self._seal_all([one.record for one in outgoing])
             answer = self._request(partial(self._hub.push, self._node, self._ticket, self._fingerprint, records))
-            merged, set_aside = self._open_all(answer)
-            self._replica.finish_push(outgoing, answer.refused, merged, answer.ticket, answer.hub_now, set_aside)
+            merged, skipped = self._open_all(answer)
+            self._replica.finish_push(outgoing, answer.refused, merged, answer.ticket, answer.hub_now, skipped)
             after = outgoing[-1].ticket
             sent += len(outgoing) - len(answer.refused)
             refused += len(answer.refused)
@@ -302,7 +302,7 @@ class _Exchange:
         return sent, refused
 
     def _request(self, send: Callable[[], Answer]) -> Answer:
-        """Send a request, wait if the rate is limited, and follow the hub's clock."""
+        """Send a request, wait if the rate is limited, and adjust to the hub's clock."""
         while True:
             before = self._now_ms()
             try:
@@ -329,16 +329,16 @@ class _Exchange:
 
     def _open_all(self, answer: Answer) -> tuple[list[Record], list[SkippedRecord]]:
         """The records of an answer that can be merged, and the skipped ones."""
-        records, set_aside = [], list(answer.set_aside)
+        records, skipped = [], list(answer.skipped)
         for sealed in answer.records:
             try:
                 record = self._seal.open(sealed) if self._seal else sealed
                 check_values(record)
             except Invalid as exc:
-                set_aside.append(SkippedRecord(sealed.id, exc.message))
+                skipped.append(SkippedRecord(sealed.id, exc.message))
             else:
                 records.append(record)
-        return records, set_aside
+        return records, skipped
 
 
 def _seal(link: HubLink) -> Seal | None:

@@ -33,11 +33,11 @@ DELETION = "dead"  # the field's name on the wire; in sealed records also a regi
 OPEN = "open"  # a sealed namespace's name, which the hub needs
 MAX_FIELD_NAME_CHARS = 80  # of a field's name in an error message
 MAX_FIELDS = 10_000
-MAX_NAME_CHARACTERS = 4096
-MAX_TEXT_CHARACTERS = 1024 * 1024
-MAX_TITLE_CHARACTERS = 4096
-MAX_FOLDER_CHARACTERS = 512
-MAX_TAG_CHARACTERS = 128
+MAX_NAME_CHARS = 4096
+MAX_TEXT_CHARS = 1024 * 1024
+MAX_TITLE_CHARS = 4096
+MAX_FOLDER_CHARS = 512
+MAX_TAG_CHARS = 128
 MAX_DEPTH = 100  # of nested lists and objects: SQLite and Python stop at about 1,000
 MIN_YEAR = 1000
 
@@ -62,7 +62,7 @@ def _check_name(name: str) -> str:
 
 Stamp = Annotated[str, Field(pattern=STAMP), AfterValidator(_check_stamp)]
 Moment = Annotated[str, Field(pattern=MOMENT), AfterValidator(_check_moment)]
-Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARACTERS), AfterValidator(_check_name)]
+Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS), AfterValidator(_check_name)]
 Id = Annotated[str, Field(pattern=ID)]
 Register = tuple[Stamp] | tuple[Stamp, JsonValue]
 """A field's last stamp and its value; without a value, the field was removed."""
@@ -223,12 +223,12 @@ def check_values(record: Record) -> None:
 def _fits(kind: str, key: str, value: Any, *, is_removed: bool) -> bool:
     match kind:
         case "content" | "folder" if not key:
-            max_chars = MAX_TEXT_CHARACTERS if kind == "content" else MAX_FOLDER_CHARACTERS
+            max_chars = MAX_TEXT_CHARS if kind == "content" else MAX_FOLDER_CHARS
             return isinstance(value, str) and len(value) <= max_chars
         case "namespace" if not key:
             return is_namespace(value)
         case "title" if not key:
-            return value is None or (isinstance(value, str) and len(value) <= MAX_TITLE_CHARACTERS)
+            return value is None or (isinstance(value, str) and len(value) <= MAX_TITLE_CHARS)
         case "expires_at" if not key:
             return value is None or (isinstance(value, str) and _is_time(value))
         case "archived" if not key:
@@ -246,7 +246,7 @@ def _fits(kind: str, key: str, value: Any, *, is_removed: bool) -> bool:
 def _is_tag(value: Any) -> bool:
     match value:
         case [str(name), "user" | "system"]:
-            return 0 < len(name) <= MAX_TAG_CHARACTERS and "," not in name
+            return 0 < len(name) <= MAX_TAG_CHARS and "," not in name
     return False
 
 

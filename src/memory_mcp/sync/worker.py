@@ -12,14 +12,14 @@ from datetime import timedelta
 from memory_mcp.changes import Change
 from memory_mcp.clock import instant, precise_stamp, utc_now
 from memory_mcp.errors import AppError, RateLimited
-from memory_mcp.sync.node import Busy, Sync
+from memory_mcp.sync.node import Sync, SyncBusy
 
 log = logging.getLogger(__name__)
 
-BOOT_SECONDS = 1.0  # before the first exchange, so that a starting server answers its client first
+START_DELAY_S = 1.0  # before the first exchange, so that a starting server answers its client first
 BATCH_DELAY_S = 0.5  # after a change, so that many changes go together
-STOP_SECONDS = 2.0
-BUSY_DELAY_S = 1.0  # while another process syncs: no failure
+STOP_TIMEOUT_S = 2.0
+BUSY_DELAY_S = 1.0  # while another process syncs, which is no failure
 MIN_BACKOFF_S = 2.0  # after a failure, doubled by each further one
 MAX_BACKOFF_S = 300.0
 
@@ -45,9 +45,9 @@ class SyncWorker:
         self._stopping.set()
         self._wake.set()
         if self._thread.is_alive():
-            self._thread.join(STOP_SECONDS)
+            self._thread.join(STOP_TIMEOUT_S)
 
-    def follow(self, change: Change) -> None:
+    def on_change(self, change: Change) -> None:
         if change.uris:
             self.wake(change.user)
 
@@ -64,7 +64,7 @@ class SyncWorker:
             self._failures.pop(user, None)
         self.wake(user)
 
-    def behind(self) -> tuple[int, float]:
+    def lag(self) -> tuple[int, float]:
         """How many changes of all users wait, and the longest time in seconds since a user's last exchange."""
         outbox, lag = 0, 0.0
         for user in self._linked():
@@ -77,7 +77,7 @@ class SyncWorker:
         return outbox, lag
 
     def _run(self) -> None:
-        self._stopping.wait(BOOT_SECONDS)
+        self._stopping.wait(START_DELAY_S)
         while not self._stopping.is_set():
             self._wake.clear()
             linked = list(self._linked())
@@ -110,7 +110,7 @@ class SyncWorker:
         try:
             if self._sync.is_needed(user, since=self._recently()):
                 self._sync.run(user, wait=0.0, pause=self._stopping.wait)
-        except Busy:
+        except SyncBusy:
             self._delay(user, BUSY_DELAY_S)
         except RateLimited as exc:
             self._delay(user, float(exc.data["retry_after"]))

@@ -19,7 +19,7 @@ from mcp import Client
 
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
-from memory_mcp.engines.chdb.client import EngineError, EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.engines.isolation import landlock
 from memory_mcp.errors import AppError, Invalid
 from tests.engines.chdb.escapes import ALL, BENIGN, FILES, NETWORK, PROGRAMS
@@ -274,7 +274,7 @@ def test_the_kernel_alone_keeps_an_engine_in_wherever_its_server_was_started(
 ) -> None:
     monkeypatch.chdir(outside.folder)
     monkeypatch.setenv("A_SECRET", SECRET)
-    line = EngineLine(tmp_path / "portal", LIMITS)
+    engine = EngineConnections(tmp_path / "portal", LIMITS)
     for text in (
         *("SELECT file('{out}/secret.csv')", "SELECT * FROM file('{out}/secret.csv', 'LineAsString')"),
         *("SELECT * FROM default.`{out}/secret.csv`", "SELECT * FROM sqlite('{out}/secret.sqlite', 't')"),
@@ -283,16 +283,16 @@ def test_the_kernel_alone_keeps_an_engine_in_wherever_its_server_was_started(
         "SELECT * FROM url('http://{host}:{port}/', 'LineAsString') SETTINGS http_max_tries = 1",
     ):
         with pytest.raises(EngineError):
-            line.run(outside.statement(text))
-    assert "root:" not in _output(line, "SELECT file('/etc/passwd')")
+            engine.run(outside.statement(text))
+    assert "root:" not in _output(engine, "SELECT file('/etc/passwd')")
     assert outside.traces() == []
-    assert line.run("SELECT 1") == b"1\n"
-    line.close()
+    assert engine.run("SELECT 1") == b"1\n"
+    engine.close()
 
 
-def _output(line: EngineLine, sql: str) -> str:
+def _output(engine: EngineConnections, sql: str) -> str:
     try:
-        return line.run(sql).decode()
+        return engine.run(sql).decode()
     except EngineError as exc:
         return str(exc)
 

@@ -30,7 +30,7 @@ def full_disk(*arguments: Any) -> int:
 @pytest.mark.parametrize("durable", [True, False])
 def test_a_file_is_written_and_replaced(folder: FolderEntry, tmp_path: Path, durable: bool) -> None:
     for data in (b"one", b"", b"\x00\xff\r\n" * 100_000):
-        atomic_write.write(folder.beside("a.md"), data, durable=durable)
+        atomic_write.write(folder.sibling("a.md"), data, durable=durable)
         assert (tmp_path / "a.md").read_bytes() == data
     assert [path.name for path in tmp_path.iterdir()] == ["a.md"]
 
@@ -50,7 +50,7 @@ def test_a_new_file_never_takes_the_place_of_what_is_there(folder: FolderEntry, 
             target.symlink_to("nowhere")
     before = sorted((path.name, path.lstat().st_ino) for path in tmp_path.iterdir())
     with pytest.raises(FileExistsError):
-        atomic_write.write_new(folder.beside("a.md"), b"new")
+        atomic_write.write_new(folder.sibling("a.md"), b"new")
     assert sorted((path.name, path.lstat().st_ino) for path in tmp_path.iterdir()) == before
     assert (tmp_path / "other").read_text() == "other"
 
@@ -70,9 +70,9 @@ def test_a_file_system_without_links_has_new_files_too(
         raise OSError(problem, os.strerror(problem))
 
     monkeypatch.setattr(os, "link", no_links)
-    atomic_write.write_new(folder.beside("a.md"), b"new")
+    atomic_write.write_new(folder.sibling("a.md"), b"new")
     with pytest.raises(FileExistsError):
-        atomic_write.write_new(folder.beside("a.md"), b"newer")
+        atomic_write.write_new(folder.sibling("a.md"), b"newer")
     assert (tmp_path / "a.md").read_bytes() == b"new"
     assert unfinished(tmp_path) == []
 
@@ -86,9 +86,9 @@ def test_a_new_file_never_replaces_one_made_at_the_last_moment_where_there_are_n
 
     monkeypatch.setattr(os, "link", no_links)
     monkeypatch.setattr(os, "replace", lambda *arguments, **more: pytest.fail("this would replace it"))
-    atomic_write.write_new(folder.beside("a.md"), b"new")
+    atomic_write.write_new(folder.sibling("a.md"), b"new")
     with pytest.raises(FileExistsError):
-        atomic_write.write_new(folder.beside("a.md"), b"newer")
+        atomic_write.write_new(folder.sibling("a.md"), b"newer")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.md", "new")]
 
 
@@ -98,7 +98,7 @@ def test_what_goes_wrong_with_a_link_is_not_taken_for_a_lack_of_links(
 ) -> None:
     monkeypatch.setattr(os, "link", lambda *arguments, **more: full_disk())
     with pytest.raises(OSError, match="No space"):
-        atomic_write.write_new(folder.beside("a.md"), b"new")
+        atomic_write.write_new(folder.sibling("a.md"), b"new")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -115,7 +115,7 @@ def test_of_many_who_make_a_file_one_wins(tmp_path: Path, request: pytest.Fixtur
             start.wait()
             for count in range(20):
                 try:
-                    atomic_write.write_new(folder.beside(f"{count}.md"), data, durable=False)
+                    atomic_write.write_new(folder.sibling(f"{count}.md"), data, durable=False)
                 except FileExistsError:
                     continue
                 won.append(data)
@@ -134,7 +134,7 @@ def test_the_permissions_of_a_replaced_file_are_kept(folder: FolderEntry, tmp_pa
     file = tmp_path / "a.md"
     file.write_text("old")
     file.chmod(mode)
-    atomic_write.write(folder.beside("a.md"), b"new")
+    atomic_write.write(folder.sibling("a.md"), b"new")
     assert stat.S_IMODE(file.stat().st_mode) == mode
     assert file.read_text() == "new"
 
@@ -145,7 +145,7 @@ def test_a_new_file_is_as_private_as_its_folder(tmp_path: Path, of_folder: int, 
     umask = os.umask(0o022)
     try:
         with Root(tmp_path).folder(["sub"], make=True) as folder:
-            atomic_write.write_new(folder.beside("a.md"), b"new")
+            atomic_write.write_new(folder.sibling("a.md"), b"new")
     finally:
         os.umask(umask)
     assert stat.S_IMODE((tmp_path / "sub" / "a.md").stat().st_mode) == of_file
@@ -160,7 +160,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(
 ) -> None:
     (tmp_path / "a.md").write_text("old")
     (tmp_path / "a.md").chmod(0o640)
-    target = folder.beside("a.md" if write is atomic_write.write else "b.md")
+    target = folder.sibling("a.md" if write is atomic_write.write else "b.md")
     if broken == "fchmod" and write is atomic_write.write_new:
         pytest.skip("a new file has no permissions to keep")
     if broken == "replace" and write is atomic_write.write_new:
@@ -192,13 +192,13 @@ def test_a_disk_that_fills_up_while_we_write_leaves_the_old_file(tmp_path: Path)
         patch.setattr(os, "fchmod", lambda fd, mode: None)
         for write in (atomic_write.write, atomic_write.write_new):
             with pytest.raises(OSError, match="No space"):
-                write(folder.beside("a.md"), b"new" * 100_000)
+                write(folder.sibling("a.md"), b"new" * 100_000)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.md", "old")]
 
 
 def test_readers_see_the_old_file_or_the_new_one(folder: FolderEntry, tmp_path: Path) -> None:
     texts = [bytes([65 + number]) * 50_000 for number in range(2)]
-    atomic_write.write(folder.beside("a.md"), texts[0], durable=False)
+    atomic_write.write(folder.sibling("a.md"), texts[0], durable=False)
     done, seen = threading.Event(), set()
 
     def read() -> None:
@@ -208,7 +208,7 @@ def test_readers_see_the_old_file_or_the_new_one(folder: FolderEntry, tmp_path: 
     reader = threading.Thread(target=read)
     reader.start()
     for count in range(500):
-        atomic_write.write(folder.beside("a.md"), texts[count % 2], durable=False)
+        atomic_write.write(folder.sibling("a.md"), texts[count % 2], durable=False)
     done.set()
     reader.join()
     assert seen <= set(texts)

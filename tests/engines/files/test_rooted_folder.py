@@ -87,7 +87,7 @@ def test_a_folder_that_leads_out_is_refused_at_every_depth(app: App, inside: Pat
             refuses(stores.remove, f"{below}/secret")
             refuses(stores.move, f"{below}/secret", "stolen")
             refuses(stores.move, "top", f"{below}/top")
-            refuses(stores.look_into, below, 0, include_expired=True)
+            refuses(stores.list_category, below, 0, include_expired=True)
             refuses(stores.recent, below, 5, include_expired=True)
         found = stores.recent(CALLER, "s", None, 100, include_expired=True)
         assert {one.content for one in found.memories} == {"inside"}
@@ -145,7 +145,7 @@ def test_symlinks_that_stay_inside_work(app: App, inside: Path) -> None:
     assert (inside / "a" / "again.md").is_symlink()
     stores.add(CALLER, "s", "short/new", "c", Metadata())
     assert (inside / "a" / "b" / "new.md").is_file()
-    listed = stores.look_into(CALLER, "s", "short", 0, include_expired=True)
+    listed = stores.list_category(CALLER, "s", "short", 0, include_expired=True)
     assert [one.path for one in listed.memories] == ["short/deep", "short/new"]
     everything = stores.recent(CALLER, "s", None, 100, include_expired=True)
     assert {one.path for one in everything.memories} == {"top", "a/b/deep", "a/b/new"}
@@ -175,10 +175,10 @@ def test_a_symlink_is_removed_and_moved_itself_and_what_it_leads_to_stays(app: A
 def test_the_folder_itself_may_be_reached_through_a_symlink(app: App, inside: Path) -> None:
     way = inside.parent / "way"
     way.symlink_to(inside.name)
-    with Root(way).place(["top.md"]) as place:
+    with Root(way).entry(["top.md"]) as place:
         assert place.read(100)[0] == b"inside\n"
     (inside / "absolute.md").symlink_to(way / "top.md")
-    with Root(way).place(["absolute.md"]) as place:
+    with Root(way).entry(["absolute.md"]) as place:
         assert place.read(100)[0] == b"inside\n"
 
 
@@ -226,7 +226,7 @@ def test_special_files_are_refused_without_blocking(app: App, inside: Path, make
         refuses(stores.move, "odd", "moved")
         refuses(stores.move, "top", "odd")
         refuses(stores.add, "odd", "c", Metadata())
-        listed = stores.look_into(CALLER, "s", None, 0, include_expired=True)
+        listed = stores.list_category(CALLER, "s", None, 0, include_expired=True)
         assert [one.path for one in listed.memories] == ["top"]
         stores.reindex(CALLER, "s", report_nothing)
         assert len(stores.recent(CALLER, "s", None, 10, include_expired=True).memories) == 2
@@ -294,13 +294,13 @@ def test_a_folder_swapped_for_a_symlink_while_we_look_never_leads_out(inside: Pa
             if count >= 3000 and min(read, written, swapper.swaps) > 20:
                 break
             try:
-                with root.place(["a", "secret.md"]) as place:
+                with root.entry(["a", "secret.md"]) as place:
                     assert place.read(100)[0] == b"inside\n"
                     read += 1
                 with root.folder(["a"], make=True) as folder:
-                    atomic_write.write(folder.beside(f"new{count % 50}.md"), b"inside\n", durable=False)
-                    atomic_write.write_new(folder.beside("taken.md"), b"inside\n", durable=False)
-                    folder.beside("taken.md").remove()
+                    atomic_write.write(folder.sibling(f"new{count % 50}.md"), b"inside\n", durable=False)
+                    atomic_write.write_new(folder.sibling("taken.md"), b"inside\n", durable=False)
+                    folder.sibling("taken.md").remove()
                     written += 1
             except OSError:
                 continue
@@ -314,7 +314,7 @@ def test_a_file_swapped_for_a_symlink_while_we_look_never_leads_out(inside: Path
     with Swapper(inside / "top.md", outside / "secret.md"):
         for _ in range(3000):
             try:
-                with root.place(["top.md"]) as place:
+                with root.entry(["top.md"]) as place:
                     content = place.read(100)[0]
                     outcomes.add(content)
             except OSError:
@@ -330,7 +330,9 @@ def calls(stores: Stores, count: int) -> list[Callable[[], str]]:
         lambda: str(stores.update(CALLER, "s", f"a/n{count}", FileChange(content="i")).updated),
         lambda: str(stores.move(CALLER, "s", f"a/n{count}", f"a/m{count}").moved),
         lambda: str(stores.remove(CALLER, "s", f"a/m{count}").removed),
-        lambda: "/".join(one.summary for one in stores.look_into(CALLER, "s", "a", 0, include_expired=True).memories),
+        lambda: "/".join(
+            one.summary for one in stores.list_category(CALLER, "s", "a", 0, include_expired=True).memories
+        ),
         lambda: "/".join(one.content for one in stores.recent(CALLER, "s", "a", 9, include_expired=True).memories),
     ]
 
@@ -356,7 +358,7 @@ def test_a_place_names_its_siblings(inside: Path) -> None:
     with Root(inside).folder(["a"]) as folder:
         assert isinstance(folder, FolderEntry)
         with folder.child("b") as child:
-            assert child.beside("deep.md").read(3)[0] == b"ins"
+            assert child.sibling("deep.md").read(3)[0] == b"ins"
         (inside / "a" / "link").symlink_to("b")
         with pytest.raises(NotADirectoryError), folder.child("link"):
             pass

@@ -8,7 +8,7 @@ import pytest
 from mcp import Client
 
 from memory_mcp.families.graph import storage
-from memory_mcp.families.graph.answers import ANSWER
+from memory_mcp.families.graph.answers import MAX_ANSWER_BYTES
 from tests.conftest import Clock
 from tests.families.notes.calls import call, refusal
 
@@ -282,7 +282,7 @@ async def everything_of(client: Client, page: dict[str, Any]) -> tuple[list[str]
     """The observations and the relations (by id) of one entity, following the notices of an answer that shows it."""
     observations, relations = [], []
     while True:
-        assert size(page) <= ANSWER
+        assert size(page) <= MAX_ANSWER_BYTES
         (shown,) = page["entities"]
         observations += shown["observations"]
         relations += [one["id"] for one in page["relations"]]
@@ -324,7 +324,7 @@ async def test_a_graph_with_a_hub_is_read_page_by_page_within_the_budget(client:
     offset: int | None = 0
     while offset is not None:
         page = await call(client, "read_graph", offset=offset)
-        assert size(page) <= ANSWER
+        assert size(page) <= MAX_ANSWER_BYTES
         seen += [one["name"] for one in page["entities"]]
         relations |= {one["id"] for one in page["relations"]}
         if "has more" in page.get("notice", ""):
@@ -338,7 +338,7 @@ async def test_a_graph_with_a_hub_is_read_page_by_page_within_the_budget(client:
 async def test_with_several_entities_whose_relations_are_too_many_it_says_how_to_get_them(client: Client) -> None:
     await hub(client, 0)
     page = await call(client, "open_nodes", names=["hub", "n0"])
-    assert size(page) <= ANSWER
+    assert size(page) <= MAX_ANSWER_BYTES
     assert [one["name"] for one in page["entities"]] == ["hub", "n0"]
     assert "open_nodes with one name at a time" in page["notice"]
 
@@ -359,10 +359,10 @@ async def test_no_more_is_read_than_is_shown(client: Client, monkeypatch: pytest
     page = await call(client, "open_nodes", names=names)
     assert len(page["entities"]) == 1
     assert "39 more would be too long" in page["notice"]
-    assert sum(read) < 3 * ANSWER
+    assert sum(read) < 3 * MAX_ANSWER_BYTES
     read.clear()
     await call(client, "open_nodes", names=["n0"], skip_observations=2)
-    assert sum(read) < ANSWER
+    assert sum(read) < MAX_ANSWER_BYTES
 
 
 async def test_only_what_changed_is_marked_as_changed(client: Client, clock: Clock) -> None:

@@ -33,7 +33,7 @@ AGREES = {
         SELECT notes.tags, (SELECT group_concat(tag, ',' ORDER BY position) FROM note_tags WHERE note_seq = seq) AS rows
         FROM notes WHERE notes.tags <> coalesce(rows, '')
     """,
-    "the notes that are live and those in the index of words": """
+    "the notes that are live and those in the full-text index": """
         SELECT seq FROM notes WHERE archived = (seq IN (SELECT id FROM notes_words_docsize))
         UNION SELECT id FROM notes_words_docsize WHERE id NOT IN (SELECT seq FROM notes)
     """,

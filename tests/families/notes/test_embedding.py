@@ -459,7 +459,7 @@ def test_an_embedder_that_cannot_make_vectors_is_not_enabled(
 def test_a_service_that_comes_back_is_enabled_again(
     tmp_path: Path, service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(services, "NOT_READY_S", 0.0)
+    monkeypatch.setattr(services, "NOT_READY_TTL_S", 0.0)
     caller = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
     service.stop()
     with server(tmp_path, ollama_host=service.url, embedder="auto", models_dir=tmp_path / "no model") as notes:

@@ -28,7 +28,7 @@ KILLS = 6
 
 
 def check(connection: apsw.Connection) -> None:
-    """The file and its index of words are whole, and every live note is in the index."""
+    """The file and its full-text index are whole, and every live note is in the index."""
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
     connection.execute("INSERT INTO notes_words (notes_words, rank) VALUES ('integrity-check', 1)")

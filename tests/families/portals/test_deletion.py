@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections
 from tests.families.portals.processes import files_with
 from tests.processes import environment
 from tests.wire import Stdio
@@ -110,15 +110,15 @@ def test_rows_go_from_what_a_server_left_that_was_killed(
     """A deletion or import that was killed leaves a copy of the table. A later deletion and a later file are without
     what it holds."""
     write(server, "kept", {"id": "a", "name": token}, {"id": "b", "name": "other"})
-    line = EngineLine(data_dir / "portals" / "tests" / "deleted", {"max_execution_time": 5})
+    engine = EngineConnections(data_dir / "portals" / "tests" / "deleted", {"max_execution_time": 5})
     left = f"{prefix}{secrets.token_hex(4)}"
-    line.run(f"CREATE TABLE {left} AS kept")
-    line.run(f"INSERT INTO {left} SELECT * FROM kept")
+    engine.run(f"CREATE TABLE {left} AS kept")
+    engine.run(f"INSERT INTO {left} SELECT * FROM kept")
     assert server.call("portal_delete", portalUri=PORTAL, table="kept", where={"id": "a"})["deleted"] == 1
     assert files_with(data_dir, token) == []
 
-    line.run(f"CREATE TABLE {left} AS kept")
+    engine.run(f"CREATE TABLE {left} AS kept")
     server.call("portal_export", portalUri=PORTAL, destination=f"{left}.db", format="db")
     assert left.encode() not in (data_dir / "exports" / f"{left}.db").read_bytes()
     server.call("portal_delete", portalUri=PORTAL, table="kept", confirm=True)
-    line.close()
+    engine.close()

@@ -28,7 +28,7 @@ from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.cli.main import cli
 from memory_mcp.engines.chdb import archive
-from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.isolation.landlock import version as landlock_version
 from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families.portals import allowed_folders, downloads, storage
@@ -604,13 +604,13 @@ def test_what_is_sent_to_an_engine_twice_happens_once(
     app: App, imports: Path, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An engine that dies between doing and answering gets the request again."""
-    run = EngineLine.run
+    run = EngineConnections.run
 
-    def twice(line: EngineLine, sql: str, parameters: dict[str, Any] | None = None, data: bytes = b"") -> bytes:
+    def twice(line: EngineConnections, sql: str, parameters: dict[str, Any] | None = None, data: bytes = b"") -> bytes:
         run(line, sql, parameters, data)
         return run(line, sql, parameters, data)
 
-    monkeypatch.setattr(EngineLine, "run", twice)
+    monkeypatch.setattr(EngineConnections, "run", twice)
     portal = f"mem://tests/{table}"
     (imports / "rows.json").write_text('[{"n": 1}, {"n": 2}]')
     for _ in range(2):
@@ -636,7 +636,7 @@ def test_a_file_of_several_tables_comes_whole_or_not_at_all(
 
     real, broken = storage.copy_rows, [Unavailable("gone")]
 
-    def copy_rows(line: EngineLine, database: str, name: str, target: str, columns: list[str]) -> None:
+    def copy_rows(line: EngineConnections, database: str, name: str, target: str, columns: list[str]) -> None:
         if name == "d_there" and broken:
             raise broken.pop()
         real(line, database, name, target, columns)
@@ -1046,7 +1046,7 @@ def test_what_was_restored_is_looked_at_too(
     app: App, imports: Path, exported_db: bytes, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second check, with the first one switched off."""
-    monkeypatch.setattr(EngineLine, "check_archive", lambda line, name: None)
+    monkeypatch.setattr(EngineConnections, "check_archive", lambda line, name: None)
     (imports / "bad.db").write_bytes(BAD_FILES[kind](exported_db))
     with pytest.raises(Invalid, match="metadata/portal/messages in this portal file") as caught:
         _import(app, "bad.db", "db", portal="mem://tests/walled")
@@ -1072,7 +1072,7 @@ def test_a_file_with_states_of_aggregate_functions_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before it is opened, and once more after that."""
-    line = EngineLine(tmp_path / "forged", {"max_execution_time": 5})
+    line = EngineConnections(tmp_path / "forged", {"max_execution_time": 5})
     for statement in (
         f"CREATE TABLE t (n Int64, x {column}) ENGINE = MergeTree ORDER BY n",
         "INSERT INTO t (n) VALUES (1)",
@@ -1080,11 +1080,11 @@ def test_a_file_with_states_of_aggregate_functions_is_refused(
         line.run(statement)
     made = tmp_path / "forged" / "staging" / "forged.tar"
     storage.back_up(line, str(made))
-    line.dismiss()
+    line.end_engine()
     archive.seal(made, {"metadata": {}, "tables": {"t": 1}})
     shutil.copy(made, imports / "forged.db")
     if not is_archive_checked:
-        monkeypatch.setattr(EngineLine, "check_archive", lambda line, name: None)
+        monkeypatch.setattr(EngineConnections, "check_archive", lambda line, name: None)
     with pytest.raises(Invalid, match=r"has a column of the type '(Simple)?AggregateFunction'"):
         _import(app, "forged.db", "db", portal="mem://tests/forged")
 
@@ -1101,13 +1101,13 @@ def test_a_file_with_states_of_aggregate_functions_is_refused(
 def test_a_state_that_hides_in_a_column_of_any_type_becomes_a_text(
     app: App, imports: Path, tmp_path: Path, column: str, value: str, types: str
 ) -> None:
-    line = EngineLine(tmp_path / "hiding", {"max_execution_time": 5})
+    line = EngineConnections(tmp_path / "hiding", {"max_execution_time": 5})
     line.run(f"CREATE TABLE t (n Int64, x {column}) ENGINE = MergeTree ORDER BY n")
     line.run(f"INSERT INTO t SELECT 1, {value} FROM (SELECT sumState(number) AS state FROM numbers(3))")
     assert "AggregateFunction" in str(line.rows(f"SELECT {types} AS types FROM t"))
     made = tmp_path / "hiding" / "staging" / "hiding.tar"
     storage.back_up(line, str(made))
-    line.dismiss()
+    line.end_engine()
     archive.seal(made, {"metadata": {}, "tables": {"t": 1}})
     shutil.copy(made, imports / "hiding.db")
     portal = f"mem://tests/hiding-{uuid4().hex[:8]}"
@@ -1115,7 +1115,7 @@ def test_a_state_that_hides_in_a_column_of_any_type_becomes_a_text(
     for _ in range(2):  # as a new table, then into one that is there
         _import(app, "hiding.db", "db", portal=portal)
     [folder] = [one for one in app.portals.all(CALLER) if one.address.portal_uri == portal]
-    found = app.portals._registry.line(folder).rows(f"SELECT {types} AS types FROM t")
+    found = app.portals._registry.engine(folder).rows(f"SELECT {types} AS types FROM t")
     assert len(found) == 2
     assert "AggregateFunction" not in str(found)
 

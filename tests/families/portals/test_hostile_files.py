@@ -12,7 +12,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.engines.chdb import archive
-from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.errors import Invalid
 from memory_mcp.families.portals import storage
 from tests.families.portals.calls import CALLER, PORTAL, put
@@ -183,7 +183,7 @@ def test_a_portal_file_whose_tables_hold_too_much_is_refused(server: Stdio, impo
 
 def forge(imports: Path, folder: Path, *statements: str) -> None:
     """A sealed portal file with a table t, made by these statements as another program would."""
-    line = EngineLine(folder, {"max_execution_time": 5})
+    line = EngineConnections(folder, {"max_execution_time": 5})
     for statement in (
         "CREATE TABLE t (n Int64) ENGINE = MergeTree ORDER BY n",
         "INSERT INTO t VALUES (1)",
@@ -192,7 +192,7 @@ def forge(imports: Path, folder: Path, *statements: str) -> None:
         line.run(statement)
     made = folder / "staging" / "forged.tar"
     storage.back_up(line, str(made))
-    line.dismiss()
+    line.end_engine()
     archive.seal(made, {"metadata": {}, "tables": {"t": 1}})
     made.rename(imports / "forged.db")
 

@@ -117,16 +117,16 @@ from memory_mcp.app import open_app
 from memory_mcp.families.portals import journal, storage
 from tests.families.portals.calls import CALLER
 data_dir, portal, moment = sys.argv[1:]
-real, placed = storage.put_in_place, []
+real, placed = storage.rename_staged, []
 
-def put_in_place(line, *staged):
+def rename_staged(line, *staged):
     if placed:
         os._exit(9)
     real(line, *staged)
     placed.append(staged)
 
 if moment == "in the last step":
-    storage.put_in_place = put_in_place
+    storage.rename_staged = rename_staged
 else:
     journal.write = lambda folder, tables: os._exit(9)
 chosen = {"data_dir": data_dir, "families": "portals", "embedder": "none"}

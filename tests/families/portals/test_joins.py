@@ -10,7 +10,7 @@ from memory_mcp import settings
 from memory_mcp.app import App, open_app
 from memory_mcp.errors import Invalid
 from memory_mcp.families.portals import cross_portal_query
-from memory_mcp.families.portals.folders import EngineLines, PortalFolder
+from memory_mcp.families.portals.folders import Engines, PortalFolder
 from tests.families.portals.calls import ask, put
 
 EVENTS, PEOPLE, ELSEWHERE = "mem://team/events", "mem://team/people-2", "mem://else/people-2"
@@ -76,9 +76,9 @@ def test_a_portal_is_attached_only_if_its_whole_name_is_in_the_query(app: App, m
     attached: list[str] = []
     real = cross_portal_query.attach
 
-    def seen(lines: EngineLines, to: PortalFolder, others: Sequence[PortalFolder]) -> Any:
+    def seen(engines: Engines, to: PortalFolder, others: Sequence[PortalFolder]) -> Any:
         attached[:] = [other.address.portal for other in others]
-        return real(lines, to, others)
+        return real(engines, to, others)
 
     monkeypatch.setattr(cross_portal_query, "attach", seen)
     for sql, names in (

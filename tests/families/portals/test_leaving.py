@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.portals import file_exports, storage
 from memory_mcp.server.protocol import McpServer
@@ -34,15 +34,15 @@ def filled(app: App) -> None:
 
 
 @pytest.fixture
-def line(data_dir: Path) -> Iterator[EngineLine]:
+def engine(data_dir: Path) -> Iterator[EngineConnections]:
     """Another server's."""
-    opened = EngineLine(data_dir / "portals" / "tests" / "shared", {"max_execution_time": 5})
+    opened = EngineConnections(data_dir / "portals" / "tests" / "shared", {"max_execution_time": 5})
     yield opened
     opened.close()
 
 
-def running(line: EngineLine) -> int:
-    [row] = line.rows(
+def running(engine: EngineConnections) -> int:
+    [row] = engine.rows(
         "SELECT toInt32(count()) AS c FROM system.processes "
         "WHERE query LIKE '%1000000000000%' AND query NOT LIKE '%LIKE%'"
     )
@@ -58,13 +58,13 @@ def running(line: EngineLine) -> int:
     ],
 )
 async def test_a_cancelled_call_stops_in_the_engine(
-    app: App, data_dir: Path, line: EngineLine, era: str, tool: str, more: dict[str, Any]
+    app: App, data_dir: Path, engine: EngineConnections, era: str, tool: str, more: dict[str, Any]
 ) -> None:
     async with connected(McpServer(app), mode=era) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, tool, {"portalUri": PORTAL, **more})
-        await anyio.to_thread.run_sync(eventually, lambda: running(line) == 1)
+        await anyio.to_thread.run_sync(eventually, lambda: running(engine) == 1)
         tasks.cancel_scope.cancel()
-    await anyio.to_thread.run_sync(eventually, lambda: running(line) == 0)
+    await anyio.to_thread.run_sync(eventually, lambda: running(engine) == 0)
     staging = data_dir / "portals" / "tests" / "shared" / "staging"
     await anyio.to_thread.run_sync(eventually, lambda: not list(staging.iterdir()))
     assert not (data_dir / "exports" / "endless.csv").exists()
@@ -73,17 +73,17 @@ async def test_a_cancelled_call_stops_in_the_engine(
 def test_statements_of_a_killed_server_stop(tmp_path: Path) -> None:
     server = start(tmp_path, "--families", "portals", "--portal-seconds", "60")
     server.call("portal_write", portalUri=PORTAL, table="t", data=[{"n": 1}])
-    line = EngineLine(tmp_path / "portals" / "tests" / "shared", {"max_execution_time": 5})
+    engine = EngineConnections(tmp_path / "portals" / "tests" / "shared", {"max_execution_time": 5})
     for arguments in ({"sql": ENDLESS}, {"query": ENDLESS, "destination": "x.csv", "format": "csv"}):
         tool = "portal_query" if "sql" in arguments else "portal_export"
         server.post("tools/call", {"name": tool, "arguments": {"portalUri": PORTAL, **arguments}})
-    eventually(lambda: running(line) == 2)
+    eventually(lambda: running(engine) == 2)
     server.kill()
-    eventually(lambda: running(line) == 0)
-    line.close()
+    eventually(lambda: running(engine) == 0)
+    engine.close()
 
 
-def test_many_exports_do_not_block_reads_and_the_rest_are_refused(app: App, line: EngineLine) -> None:
+def test_many_exports_do_not_block_reads_and_the_rest_are_refused(app: App, engine: EngineConnections) -> None:
     cancelled, refusals = threading.Event(), []
 
     def export(number: int) -> None:
@@ -97,7 +97,7 @@ def test_many_exports_do_not_block_reads_and_the_rest_are_refused(app: App, line
     exports = [threading.Thread(target=export, args=(number,)) for number in range(40)]
     for one in exports:
         one.start()
-    eventually(lambda: len(refusals) == 40 - file_exports.MAX_EXPORTS and running(line) == 2)
+    eventually(lambda: len(refusals) == 40 - file_exports.MAX_EXPORTS and running(engine) == 2)
     assert {(error, "Try again" in message) for _, error, message in refusals} == {("unavailable", True)}
     assert ask(app, "SELECT n FROM t WHERE n = 1 LIMIT 1") == [{"n": 1}]
     assert app.portals.view(CALLER, PORTAL).tables
@@ -105,7 +105,7 @@ def test_many_exports_do_not_block_reads_and_the_rest_are_refused(app: App, line
     cancelled.set()
     for one in exports:
         one.join(SOON)
-    eventually(lambda: running(line) == 0)
+    eventually(lambda: running(engine) == 0)
     assert len(refusals) == 40
 
 
@@ -117,18 +117,18 @@ def _import(app: App, name: str, cancelled: threading.Event, format_: Any, table
 
 @pytest.mark.parametrize("table", ["t", "fresh"])
 def test_of_a_cancelled_import_nothing_stays(
-    app: App, data_dir: Path, line: EngineLine, table: str, monkeypatch: pytest.MonkeyPatch
+    app: App, data_dir: Path, engine: EngineConnections, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (data_dir / "imports").mkdir(exist_ok=True)
     (data_dir / "imports" / "x.csv").write_text("n,more\n1,2\n")
     before = _shape(app)
     cancelled = threading.Event()
 
-    def load_slowly(line: EngineLine, table: str, *_: Any) -> None:
+    def load_slowly(engine: EngineConnections, table: str, *_: Any) -> None:
         threading.Timer(
             0.5, cancelled.set
         ).start()  # a timer: a change locks the portal, so no query can look meanwhile
-        line.run(
+        engine.run(
             f"INSERT INTO {table} (n) SELECT toInt64(sum(sipHash64(a.number, b.number))) "
             "FROM numbers(300000) AS a CROSS JOIN numbers(300000) AS b"
         )
@@ -137,21 +137,21 @@ def test_of_a_cancelled_import_nothing_stays(
     with pytest.raises(Unavailable):
         _import(app, "x.csv", cancelled, "csv", table)
     assert _shape(app) == before
-    assert _tables(line) == ["_mcp_metadata", *(name for name, _, _ in before)]
+    assert _tables(engine) == ["_mcp_metadata", *(name for name, _, _ in before)]
 
 
 def _shape(app: App) -> list[tuple[str, int, Any]]:
     return [(table.name, table.rows, table.columns) for table in app.portals.view(CALLER, PORTAL).tables]
 
 
-def _tables(line: EngineLine) -> list[str]:
-    rows = line.rows("SELECT name FROM system.tables WHERE database IN ('portal', 'restored') ORDER BY name")
+def _tables(engine: EngineConnections) -> list[str]:
+    rows = engine.rows("SELECT name FROM system.tables WHERE database IN ('portal', 'restored') ORDER BY name")
     return [row["name"] for row in rows]
 
 
 @pytest.mark.parametrize("step", ["restore", "is_whole", "copy_rows"])
 def test_of_a_cancelled_portal_file_nothing_stays(
-    app: App, data_dir: Path, line: EngineLine, step: str, monkeypatch: pytest.MonkeyPatch
+    app: App, data_dir: Path, engine: EngineConnections, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = f"{step}.db"
     app.portals.exports.export_file(CALLER, PORTAL, made, "db", None, None, lambda *progress: None)
@@ -169,7 +169,7 @@ def test_of_a_cancelled_portal_file_nothing_stays(
     with pytest.raises(Unavailable):
         _import(app, made, cancelled, "db")
     assert _shape(app) == before
-    assert _tables(line) == ["_mcp_metadata", *(name for name, _, _ in before)]
+    assert _tables(engine) == ["_mcp_metadata", *(name for name, _, _ in before)]
 
 
 def test_a_portal_file_over_the_limit_is_too_large_and_leaves_nothing(
@@ -199,5 +199,5 @@ def _noise(count: int) -> Iterator[int]:
         yield 0x4E00 + value % 0x5000
 
 
-def _as_if_empty(real: Callable[[EngineLine], Sequence[Any]]) -> Callable[[EngineLine], Sequence[Any]]:
-    return lambda line: [replace(table, bytes=0) for table in real(line)]
+def _as_if_empty(real: Callable[[EngineConnections], Sequence[Any]]) -> Callable[[EngineConnections], Sequence[Any]]:
+    return lambda engine: [replace(table, bytes=0) for table in real(engine)]

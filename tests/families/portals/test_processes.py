@@ -40,7 +40,7 @@ def start(data_dir: Path, *flags: str, **env: str) -> Stdio:
 
 def engine_pid(folder: Path) -> int:
     """Of the process that has a portal open, as it says itself."""
-    return int(engine_process.EngineProcess(folder, engine_process.Rules()).ask({"op": "ping"})["pid"])
+    return int(engine_process.EngineProcess(folder, engine_process.EngineRules()).request({"op": "ping"})["pid"])
 
 
 @pytest.fixture
@@ -159,13 +159,13 @@ def test_how_an_engine_ended_that_did_not_leave_by_itself_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     others = set(threading.enumerate())
-    line = engine_client.EngineLine(tmp_path / "portal", {"max_execution_time": 5})
-    line.run("SELECT 1")
+    engine = engine_client.EngineConnections(tmp_path / "portal", {"max_execution_time": 5})
+    engine.run("SELECT 1")
     waiting = [thread for thread in threading.enumerate() if thread.name == "engine" and thread not in others]
     os.kill(engine_pid(tmp_path / "portal"), signal.SIGKILL)
     for thread in waiting:
         thread.join(timeout=10)
-    line.close()
+    engine.close()
     assert [record.getMessage() for record in caplog.records] == [
         f"The engine of the portal in {tmp_path / 'portal'} ended: Killed."
     ]
@@ -194,7 +194,7 @@ def test_a_socket_of_another_user_is_not_spoken_to() -> None:
             assert stranger.stdout.readline() == "listening\n"
             (open_folder / frames.LOCK).write_text(json.dumps({"socket": str(open_folder / "x.sock")}))
             with pytest.raises(PermissionError):
-                engine_process.EngineProcess(open_folder, engine_process.Rules()).ask({"op": "ping"})
+                engine_process.EngineProcess(open_folder, engine_process.EngineRules()).request({"op": "ping"})
             assert stranger.stdout.readline() == "0\n"  # bytes it was sent
 
 
@@ -207,10 +207,10 @@ def test_a_folder_that_another_user_has_made_stops_no_portal(length: str, monkey
         taken = runtime / f"memory-mcp-{os.getuid()}"
         taken.mkdir()
         taken.chmod(0o777)  # as one that others can enter
-        line = engine_client.EngineLine(folder, {"max_execution_time": 5})
-        assert line.run("SELECT 1") == b"1\n"
+        engine = engine_client.EngineConnections(folder, {"max_execution_time": 5})
+        assert engine.run("SELECT 1") == b"1\n"
         path = Path(engine_process.read_lock(folder)["socket"])
-        line.dismiss()
+        engine.end_engine()
         assert (path.parent == folder) == (length == "short")
         assert path.parent != taken
         assert path.parent.stat().st_mode & 0o077 == 0
@@ -218,12 +218,12 @@ def test_a_folder_that_another_user_has_made_stops_no_portal(length: str, monkey
 
 def test_files_and_folders_of_a_portal_are_its_owners_alone(tmp_path: Path) -> None:
     folder = tmp_path / "portals" / "tests" / "mine"
-    line = engine_client.EngineLine(folder, {"max_execution_time": 5})
-    line.run("CREATE TABLE t (n Int64) ENGINE = MergeTree ORDER BY n")
+    engine = engine_client.EngineConnections(folder, {"max_execution_time": 5})
+    engine.run("CREATE TABLE t (n Int64) ENGINE = MergeTree ORDER BY n")
     pid = engine_pid(folder)
     assert b"mine" not in Path(f"/proc/{pid}/cmdline").read_bytes()
     found = [tmp_path / "portals", *(tmp_path / "portals").rglob("*")]
-    line.dismiss()
+    engine.end_engine()
     assert [path for path in found if path.exists() and path.lstat().st_mode & 0o077 and not path.is_symlink()] == []
 
 
@@ -278,14 +278,14 @@ def test_where_a_sandbox_is_required_and_missing_portals_say_what_is(
 def test_a_library_in_ld_preload_does_not_reach_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_PRELOAD", "/nowhere/allocator.so")
     monkeypatch.setenv("A_SECRET", "TOPSECRET")
-    line = engine_client.EngineLine(tmp_path / "portal", {"max_execution_time": 5})
-    line.run("SELECT 1")
+    engine = engine_client.EngineConnections(tmp_path / "portal", {"max_execution_time": 5})
+    engine.run("SELECT 1")
     given = dict(
         entry.split("=", 1)
         for entry in Path(f"/proc/{engine_pid(tmp_path / 'portal')}/environ").read_text().split("\0")
         if entry
     )
-    line.dismiss()
+    engine.end_engine()
     assert given.keys() & {"LD_PRELOAD", "A_SECRET"} == set()
     assert (given["LC_ALL"], given["TMPDIR"]) == ("C.UTF-8", str(tmp_path / "portal" / "tmp"))
 
@@ -307,7 +307,7 @@ def test_calls_whose_clients_leave_while_an_engine_starts_start_no_other(
         starts.append(slow)
         return slow
 
-    process = engine_process.EngineProcess(tmp_path / "portal", engine_process.Rules())
+    process = engine_process.EngineProcess(tmp_path / "portal", engine_process.EngineRules())
     monkeypatch.setattr(process, "_spawn", spawn)
     for _ in range(3):
         with pytest.raises(HasLeftError):
@@ -321,9 +321,9 @@ def test_an_engine_that_ends_as_it_starts_is_noticed_at_once(tmp_path: Path, mon
     (tmp_path / "chdb.py").write_text("raise SystemExit(7)")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(engine_process, "START_TIMEOUT_S", 3600)
-    line = engine_client.EngineLine(tmp_path / "portal", {"max_execution_time": 5})
+    engine = engine_client.EngineConnections(tmp_path / "portal", {"max_execution_time": 5})
     with pytest.raises(Unavailable, match="ends as soon as it starts"):
-        line.run("SELECT 1")
+        engine.run("SELECT 1")
 
 
 def test_servers_with_different_runtime_folders_share_an_engine(tmp_path: Path) -> None:
@@ -371,12 +371,12 @@ def test_a_slow_query_keeps_no_other_call_waiting(tmp_path: Path) -> None:
 
 def test_an_engine_removes_leftovers_of_a_killed_one_at_start(tmp_path: Path) -> None:
     folder = tmp_path / "portal"
-    line = engine_client.EngineLine(folder, {"max_execution_time": 5})
+    engine = engine_client.EngineConnections(folder, {"max_execution_time": 5})
     for name in ("t", "_tmp_replace_x"):  # the second as CREATE OR REPLACE has it until it is done
-        line.run(f"CREATE TABLE {name} (n Int64) ENGINE = MergeTree ORDER BY n")
+        engine.run(f"CREATE TABLE {name} (n Int64) ENGINE = MergeTree ORDER BY n")
     for name in ("lent_x", "lent_y"):
-        storage.back_up(line, str(folder / "staging" / name))
-        storage.attach_portal(line, name, str(folder / "staging" / name))
+        storage.back_up(engine, str(folder / "staging" / name))
+        storage.attach_portal(engine, name, str(folder / "staging" / name))
     shutil.rmtree(folder / "staging" / "lent_y")  # as a server does that cannot reach the engine any more
     for name in ("old.csv", "young.csv"):
         (folder / "staging" / name).touch()
@@ -384,10 +384,10 @@ def test_an_engine_removes_leftovers_of_a_killed_one_at_start(tmp_path: Path) ->
         os.utime(folder / "staging" / name, (0, 0))
     os.kill(engine_pid(folder), signal.SIGKILL)
 
-    assert line.run("SELECT count() FROM system.databases WHERE startsWith(name, 'lent_')") == b"0\n"
-    assert line.run("SELECT name FROM system.tables WHERE database = 'portal'") == b"t\n"
+    assert engine.run("SELECT count() FROM system.databases WHERE startsWith(name, 'lent_')") == b"0\n"
+    assert engine.run("SELECT name FROM system.tables WHERE database = 'portal'") == b"t\n"
     assert [path.name for path in (folder / "staging").iterdir()] == ["young.csv"]
-    line.close()
+    engine.close()
 
 
 # Descriptions that are not true any more
@@ -417,7 +417,7 @@ def test_a_refused_write_drops_no_table_that_is_not_registered(tmp_path: Path) -
             assert [table.name for table in noted.tables] == before
 
         _describe_as(folder, None)
-        _, found = app.portals.described(CALLER, addresses.parsed(PORTAL))
+        _, found = app.portals.described(CALLER, addresses.parse(PORTAL))
         assert [table.name for table in found] == before
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.portals import text_files
 from memory_mcp.families.portals.model import Format
@@ -64,15 +64,15 @@ def test_an_engine_ends_if_it_does_not_stop_after_its_client_left(app: App, data
     folder = data_dir / "portals" / "tests" / "shared"
     path = folder / "staging" / "deep.json"
     path.write_text(objects(30))
-    line, cancelled = EngineLine(folder, {"max_execution_time": 5}), threading.Event()
+    engine, cancelled = EngineConnections(folder, {"max_execution_time": 5}), threading.Event()
     threading.Timer(0.5, cancelled.set).start()
     setting = "input_format_json_try_infer_named_tuples_from_objects = 1"
     sql = f"DESCRIBE TABLE file('{path}', 'JSONEachRow') SETTINGS {setting}"
     with pytest.raises(Unavailable):
-        line.until(cancelled).run(sql)
+        engine.cancellable(cancelled).run(sql)
     put(app, "stuck", [{"n": 2}])  # waits for its turn in the engine
     assert ask(app, "SELECT sum(n) AS s FROM stuck") == [{"s": 3}]
-    line.close()
+    engine.close()
 
 
 @pytest.mark.usefixtures("imports")

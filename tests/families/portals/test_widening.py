@@ -192,11 +192,11 @@ async def test_columns_of_an_older_server_stay_texts_and_take_dates(client: Clie
     portal = f"mem://tests/{table}"
     await write(client, "other", {"n": 1}, portal=portal)
     folder, _ = app.portals.described(CALLER, Address("tests", table))
-    line = app.portals._registry.line(folder)
+    engine = app.portals._registry.engine(folder)
     columns = [NewColumn("day", "Nullable(String)"), NewColumn("n", "Nullable(Int64)")]
-    storage.create_table(line, "old", columns)
-    storage.insert(line, "old", [{"day": "2026-01-31", "n": 1}], 0)
-    folder.distrust()
+    storage.create_table(engine, "old", columns)
+    storage.insert(engine, "old", [{"day": "2026-01-31", "n": 1}], 0)
+    folder.invalidate_description()
 
     for day in ("2026-02-01", "soon", "2026-02-01T10:00:00Z"):
         assert await written(client, "old", {"day": day, "n": 2}, portal=portal) == ""
@@ -426,10 +426,10 @@ place = {
     "before the copy is widened": (storage, "modify_columns"),
     "before the records are written": (storage, "insert"),
     "before the last step": (journal, "write"),
-    "in the last step": (storage, "put_in_place"),
+    "in the last step": (storage, "rename_staged"),
     "at the end of the last step": (journal, "remove"),
     "before an import's rows are there": (storage, "move_rows"),
-    "in the last step of an import": (storage, "put_in_place"),
+    "in the last step of an import": (storage, "rename_staged"),
 }[moment]
 chosen = {"data_dir": data_dir, "families": "portals", "embedder": "none"}
 with open_app(settings.load(chosen, environ={}).settings) as app:

@@ -77,7 +77,7 @@ async def test_a_family_that_hangs_is_named_and_the_others_answer_in_time(
     monkeypatch.setitem(app.recall._find, family, stuck)
     for _ in range(2):
         answer = await recall(client, "teapot")
-        assert missing(answer)[family] == operations.SLOW
+        assert missing(answer)[family] == operations.TOO_SLOW
         assert family not in answer["searched"]
     if len(answer["incomplete"]) == 1:
         assert {hit["ref"] for hit in answer["hits"]} == {ref for own, ref in kept.items() if own != family}
@@ -89,10 +89,10 @@ async def test_a_partly_indexed_family_is_searched(
     kept = await write_everywhere(client, TEAPOT)
     while (await recall(client, "teapot"))["incomplete"]:
         pass
-    monkeypatch.setattr(app.recall._followers["stores"], "_follow", stuck)
+    monkeypatch.setattr(app.recall._indexers["stores"], "_update_index", stuck)
     for _ in range(3):
         answer = await recall(client, "teapot")
-        assert missing(answer)["stores"] == operations.BEHIND
+        assert missing(answer)["stores"] == operations.STILL_INDEXING
     assert kept["stores"] in {hit["ref"] for hit in answer["hits"]}
     running = [thread for thread in threading.enumerate() if thread.name == "recall"]
     assert len(running) < 6, "each search that waits must not leave another thread behind"
@@ -107,7 +107,7 @@ async def test_a_family_that_fails_is_named_and_its_error_is_not(
         raise RuntimeError("secret insides")
 
     monkeypatch.setitem(app.recall._find, "graph", broken)
-    monkeypatch.setattr(app.recall._followers["vault"], "_follow", broken)
+    monkeypatch.setattr(app.recall._indexers["vault"], "_update_index", broken)
     answer = await recall(client, "teapot")
     assert missing(answer) == {"vault": operations.FAILED, "graph": operations.FAILED}
     assert {hit["ref"] for hit in answer["hits"]} == {kept["notes"], kept["stores"]}
@@ -184,8 +184,8 @@ async def test_an_index_damaged_inside_is_rebuilt(client: Client, tmp_path: Path
 async def test_two_threads_that_index_the_same_text_do_not_conflict(client: Client, app: App) -> None:
     """What another process added a moment ago is not added again."""
     await write_everywhere(client, TEAPOT)
-    follower = app.recall._followers["vault"]
-    threads = [threading.Thread(target=follower._follow, args=(CALLER,)) for _ in range(4)]
+    indexer = app.recall._indexers["vault"]
+    threads = [threading.Thread(target=indexer._update_index, args=(CALLER,)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -203,7 +203,7 @@ def test_two_processes_index_the_same_at_once(tmp_path: Path) -> None:
         while "id" not in (answer := server.receive()):
             pass
         found = checked(answer["result"]["structuredContent"])
-        assert set(missing(found).values()) <= {operations.BEHIND, operations.SLOW}
+        assert set(missing(found).values()) <= {operations.STILL_INDEXING, operations.TOO_SLOW}
     for server in servers:
         assert ask(server, "number 17")[0]["ref"] == "memory://vault/17"
         assert server.close() == 0
@@ -248,7 +248,7 @@ from memory_mcp.families.recall import operations
 from tests.families.recall.test_trouble import CALLER, SESSION, RecallQuery
 operations.SEARCH_TIMEOUT_S, operations.INDEX_TIMEOUT_S, operations.STOP_TIMEOUT_S = 0.3, 0.2, 0.1
 with open_app(settings.load({{"data_dir": {str(tmp_path)!r}, "embedder": "none"}}, environ={{}}).settings) as app:
-    app.recall._followers["vault"]._follow = lambda caller: threading.Event().wait()
+    app.recall._indexers["vault"]._update_index = lambda caller: threading.Event().wait()
     app.recall._find["notes"] = lambda *_: threading.Event().wait()
     print(len(app.recall.recall(CALLER, SESSION, RecallQuery("x")).incomplete) >= 2)
 """
@@ -269,7 +269,7 @@ async def test_a_large_store_is_named_until_it_is_indexed(
         write(elsewhere, f"{number % 10}/{number}.md", f"number {number}\n")
     register(app, elsewhere, "mine")
     answer = await recall(client, "number 999")
-    assert missing(answer)["stores"] == operations.BEHIND
+    assert missing(answer)["stores"] == operations.STILL_INDEXING
     monkeypatch.setattr(operations, "INDEX_TIMEOUT_S", 50.0)
     answer = await recall(client, "number 999")
     assert missing(answer) == {}

@@ -16,7 +16,7 @@ from memory_mcp.engines.files.rooted_folder import FolderEntry
 from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.families.stores.catalogue import Catalogue
 from memory_mcp.families.stores.folders import StoreFolder
-from memory_mcp.families.stores.model import Metadata, Pruned, Reindexed
+from memory_mcp.families.stores.model import Metadata, PrunedStore, ReindexedStore
 from memory_mcp.progress import report_nothing
 from tests.families.stores.calls import CALLER, LONG_AGO, index, indexes, register, settle, tree, write
 
@@ -29,14 +29,14 @@ def recent(app: App, limit: int = 10) -> list[str]:
 
 
 def listed(app: App, category: str | None = None) -> list[str]:
-    return [one.path for one in app.stores.look_into(CALLER, "s", category, 0, include_expired=True).memories]
+    return [one.path for one in app.stores.list_category(CALLER, "s", category, 0, include_expired=True).memories]
 
 
-def reindex(app: App) -> Reindexed:
+def reindex(app: App) -> ReindexedStore:
     return app.stores.reindex(CALLER, "s", report_nothing)
 
 
-def prune(app: App) -> Pruned:
+def prune(app: App) -> PrunedStore:
     return app.stores.prune(CALLER, "s")
 
 
@@ -110,7 +110,7 @@ def test_what_a_slower_process_read_before_is_not_taken_for_what_a_file_says(
     settle(write(elsewhere, "g.md"))
     just_after(monkeypatch, "_read_changed", put)
     for _ in range(2):
-        found = app.stores.look_into(CALLER, "s", None, 0, include_expired=True).memories
+        found = app.stores.list_category(CALLER, "s", None, 0, include_expired=True).memories
         assert [one.summary for one in found] == ["new", "something"]
 
 

@@ -143,7 +143,7 @@ def test_a_store_that_agents_made_keeps_its_files_when_it_is_unregistered(app: A
     app.stores.unregister(CALLER, "s")
     assert (tmp_path / "stores" / "s" / "a.md").is_file()
     app.stores.add(CALLER, "s", "b", "c", Metadata())
-    assert len(app.stores.look_into(CALLER, "s", None, 0, include_expired=False).memories) == 2
+    assert len(app.stores.list_category(CALLER, "s", None, 0, include_expired=False).memories) == 2
 
 
 def test_a_registry_edited_by_hand_keeps_what_was_written_there(app: App, tmp_path: Path, elsewhere: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_line_that_names_no_folder_is_named_and_hides_no_other_store(
     assert "'odd' in stores.yaml" in shown.stderr
     for act in (
         lambda: app.stores.add(CALLER, "odd", "a", "c", Metadata()),
-        lambda: app.stores.look_into(CALLER, "odd", None, 0, include_expired=False),
+        lambda: app.stores.list_category(CALLER, "odd", None, 0, include_expired=False),
     ):
         with pytest.raises(Unavailable, match=r"'odd' in stores\.yaml"):
             act()
@@ -231,7 +231,7 @@ def test_what_a_relative_path_in_the_registry_leads_to_is_not_ours(app: App, tmp
     write(elsewhere, "a.md")
     (tmp_path / "stores.yaml").write_text(f"s: {os.path.relpath(elsewhere, tmp_path)}\n")
     before = tree(elsewhere)
-    app.stores.look_into(CALLER, "s", None, 0, include_expired=False)
+    app.stores.list_category(CALLER, "s", None, 0, include_expired=False)
     assert tree(elsewhere) == before
 
 
@@ -243,7 +243,7 @@ def test_a_registered_folder_that_is_gone_is_explained_and_not_recreated(app: Ap
     for act in (
         lambda: app.stores.add(CALLER, "s", "a", "c", Metadata()),
         lambda: app.stores.get(CALLER, "s", "a", include_expired=False),
-        lambda: app.stores.look_into(CALLER, "s", None, 0, include_expired=False),
+        lambda: app.stores.list_category(CALLER, "s", None, 0, include_expired=False),
         lambda: app.stores.recent(CALLER, "s", None, 5, include_expired=False),
         lambda: app.stores.prune(CALLER, "s"),
         lambda: app.stores.reindex(CALLER, "s", report_nothing),

@@ -98,7 +98,7 @@ def test_no_path_whatsoever_reads_or_writes_outside(among: tuple[App, Path], one
         lambda: stores.update(CALLER, "s", one, FileChange(content="changed")),
         lambda: stores.move(CALLER, "s", one, other),
         lambda: stores.move(CALLER, "s", "a", other),
-        lambda: stores.look_into(CALLER, "s", one, 0, include_expired=True),
+        lambda: stores.list_category(CALLER, "s", one, 0, include_expired=True),
         lambda: stores.recent(CALLER, "s", one, 5, include_expired=True),
         lambda: stores.remove(CALLER, "s", other),
         lambda: stores.remove(CALLER, "s", one),
@@ -115,7 +115,7 @@ def test_no_path_whatsoever_reads_or_writes_outside(among: tuple[App, Path], one
 @given(ways)
 def test_a_path_that_is_taken_has_parts_that_stay(path: str) -> None:
     try:
-        parts = paths.parsed(path)
+        parts = paths.parse(path)
     except Invalid:
         return
     assert "/".join(parts) == path

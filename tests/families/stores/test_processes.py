@@ -472,7 +472,7 @@ def test_an_editor_that_empties_the_file_first_loses_nothing(
     def save(seconds: float) -> None:
         nonlocal now_ns
         file.write_text("---\nk: 2\n---\n\nafter\n")
-        now_ns = file.stat().st_mtime_ns + operations.SAVE_NS
+        now_ns = file.stat().st_mtime_ns + operations.MAX_SAVE_NS
 
     monkeypatch.setattr(operations, "time", SimpleNamespace(time_ns=lambda: now_ns, sleep=save))
     app.stores.update(CALLER, "s", "a", FileChange(tags=["t"]))

@@ -43,7 +43,7 @@ def of(tx: Read, user: str) -> list[Key]:
     ]
 
 
-def live(tx: Read, now: str) -> list[Key]:
+def active(tx: Read, now: str) -> list[Key]:
     rows = tx.all(
         f"""
         {_SELECT} WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)

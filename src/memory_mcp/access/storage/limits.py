@@ -16,5 +16,5 @@ def set_due(tx: Write, who: str, due: float) -> None:
     )
 
 
-def forget_before(tx: Write, now: float) -> None:
+def delete_before(tx: Write, now: float) -> None:
     tx.all("DELETE FROM limits WHERE due < :now", {"now": now})

@@ -11,8 +11,8 @@ def add_link(tx: Write, token_hash: bytes, user: str, expires_at: str) -> None:
     )
 
 
-def take_link(tx: Write, token_hash: bytes) -> str | None:
-    """The user of a link, which is deleted: it works once."""
+def consume_link(tx: Write, token_hash: bytes) -> str | None:
+    """Delete a link, which works once. Returns its user."""
     row = tx.one(
         "DELETE FROM sign_in_links WHERE token_hash = :hash AND expires_at > :now RETURNING user_id",
         {"hash": token_hash, "now": tx.stamp},

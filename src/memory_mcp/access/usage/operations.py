@@ -50,7 +50,7 @@ class Analytics:
         with self._db.write() as tx:
             for (user, hour), number in calls.items():
                 storage.add(tx, user, hour, number, errors[user, hour], seen[user])
-            storage.forget_before(tx, _hour(self._clock() - RETENTION))
+            storage.delete_before(tx, _hour(self._clock() - RETENTION))
 
     def history(self, user: str, days: int) -> list[Hour]:
         with suppress(Unavailable):  # the newest counts are then missing
@@ -59,7 +59,7 @@ class Analytics:
             return storage.since(tx, user, _hour(self._clock() - timedelta(days=days)))
 
 
-def by_the_day(hours: Sequence[Hour]) -> list[Hour]:
+def by_day(hours: Sequence[Hour]) -> list[Hour]:
     """One entry per day: the sum of its calls, and the notes at its end."""
     days: dict[str, Hour] = {}
     for one in hours:

@@ -25,7 +25,7 @@ def add(tx: Write, user: str, hour: str, calls: int, errors: int, coverage: Cove
     )
 
 
-def forget_before(tx: Write, hour: str) -> None:
+def delete_before(tx: Write, hour: str) -> None:
     tx.all("DELETE FROM usage WHERE hour < :hour", {"hour": hour})
 
 

@@ -115,7 +115,7 @@ class Broker:
             return _failure("damaged", str(exc))
         except Unfit as exc:
             return _failure("unfit", str(exc))
-        except sql_policy.TooMuch as exc:
+        except sql_policy.QueryTooLarge as exc:
             return _failure("too much", str(exc))
         except sql_policy.QueryRefused as exc:
             header, payload = _failure("refused", str(exc))

@@ -17,14 +17,22 @@ from memory_mcp.engines.chdb import archive, frames, peer
 from memory_mcp.engines.chdb.process import (
     RETRY_AFTER_S,
     EngineProcess,
-    Rules,
+    EngineRules,
     is_installed,
     is_running,
     wait_until_ended,
 )
 from memory_mcp.errors import AppError, Invalid, LimitExceeded, NotFound, Unavailable
 
-__all__ = ["EngineError", "EngineLine", "Interrupted", "Rules", "is_installed", "is_running", "wait_until_ended"]
+__all__ = [
+    "EngineConnections",
+    "EngineError",
+    "EngineInterrupted",
+    "EngineRules",
+    "is_installed",
+    "is_running",
+    "wait_until_ended",
+]
 
 POLL_INTERVAL_S = 0.02
 MAX_ATTEMPTS = 5
@@ -69,21 +77,21 @@ class Overdue(Exception):
     """A request has exceeded its time limit. It is not sent again."""
 
 
-class Interrupted(Unavailable):
+class EngineInterrupted(Unavailable):
     """The engine ended during a statement: only the tables show whether it was carried out."""
 
 
-class EngineLine:
-    """A few connections, each opened when the others are busy.
+class EngineConnections:
+    """A server's connections to one engine, each opened when the others are busy.
 
     A request may be sent twice, so it must be idempotent. A request past its time limit is not sent again; an engine
     that does not end it is killed.
     """
 
-    def __init__(self, folder: Path, limits: dict[str, int], rules: Rules | None = None) -> None:
+    def __init__(self, folder: Path, limits: dict[str, int], rules: EngineRules | None = None) -> None:
         self._folder = folder
         self._limits = limits
-        self._process = EngineProcess(folder, rules or Rules())
+        self._process = EngineProcess(folder, rules or EngineRules())
         self._queries = threading.BoundedSemaphore(MAX_QUERIES)
         self._exports = threading.BoundedSemaphore(MAX_EXPORTS)
         self._statements = threading.BoundedSemaphore(MAX_STATEMENTS)
@@ -93,19 +101,19 @@ class EngineLine:
         self._settings: Callable[[], dict[str, int]] = dict  # of the engine, for each statement of ours
         self._check: Callable[[], None] = lambda: None
 
-    def until(self, cancelled: threading.Event | None) -> "EngineLine":
-        """This line for a caller that may cancel: the engine then stops, and Unavailable is raised. Only for statements
-        that change nothing, or can be undone on the line itself."""
-        line = copy(self)
-        line._cancelled = cancelled
-        return line
+    def cancellable(self, cancelled: threading.Event | None) -> "EngineConnections":
+        """The same connections for a caller that may cancel: the engine then stops, and Unavailable is raised. Only for
+        statements that change nothing, or can be undone on these connections."""
+        limited = copy(self)
+        limited._cancelled = cancelled
+        return limited
 
-    def within(self, settings: Callable[[], dict[str, int]], check: Callable[[], None]) -> "EngineLine":
-        """This line for statements of ours on foreign data, each run with these settings of the engine. The engine
+    def limited(self, settings: Callable[[], dict[str, int]], check: Callable[[], None]) -> "EngineConnections":
+        """The same connections for statements of ours on foreign data, each run with these settings of the engine. It
         stops when `check`, which is called again and again meanwhile, raises. Raises LimitExceeded."""
-        line = copy(self)
-        line._settings, line._check = settings, check
-        return line
+        limited = copy(self)
+        limited._settings, limited._check = settings, check
+        return limited
 
     def query(
         self, sql: str, parameters: dict[str, Any], attached: dict[str, str] | None = None, field: str = "sql"
@@ -114,24 +122,24 @@ class EngineLine:
         it; `field` is the argument that errors name."""
         request = {"op": "query", "sql": sql, "parameters": parameters, frames.ATTACHED: attached or {}}
         with self._acquire(self._queries, MAX_WAIT_S):
-            answer: dict[str, Any] = json.loads(self._ask(request, self._limits["max_execution_time"], field=field))
+            answer: dict[str, Any] = json.loads(self._request(request, self._limits["max_execution_time"], field=field))
         return answer
 
     def run(self, sql: str, parameters: dict[str, Any] | None = None, data: bytes = b"") -> bytes:
         """A statement of our own."""
-        return self._state({"op": "run", "sql": sql, "parameters": parameters or {}}, data)
+        return self._run_statement({"op": "run", "sql": sql, "parameters": parameters or {}}, data)
 
     def run_once(self, sql: str, data: bytes = b"", parameters: dict[str, Any] | None = None) -> None:
-        """A statement that must not be sent twice. Raises Interrupted if the engine ends meanwhile."""
-        self._state({"op": "run", "sql": sql, "parameters": parameters or {}}, data, once=True)
+        """A statement that must not be sent twice. Raises EngineInterrupted if the engine ends meanwhile."""
+        self._run_statement({"op": "run", "sql": sql, "parameters": parameters or {}}, data, once=True)
 
     def rows(self, sql: str, parameters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         lines = self.run(f"{sql} FORMAT JSONEachRow", parameters).splitlines()
         return [json.loads(line) for line in lines]
 
-    def run_afresh(self, sql: str, made: str | None = None) -> bytes:
+    def run_on_new_connection(self, sql: str, made: str | None = None) -> bytes:
         """A statement of our own, on a connection of its own. `made` is the file it makes in staging."""
-        return self._state({"op": "run afresh", "sql": sql, "made": made})
+        return self._run_statement({"op": "run afresh", "sql": sql, "made": made})
 
     def export(self, sql: str, path: Path, format_: str, max_bytes: int, field: str = "query") -> int:
         """Write the result of a caller's query, if the SQL policy allows it, to a file of at most so many bytes.
@@ -140,20 +148,20 @@ class EngineLine:
         limits |= {"max_result_bytes": max_bytes, "max_execution_time": MAX_EXPORT_S}
         request = {"op": "export", "sql": sql, "path": str(path), "format": format_, "limits": limits}
         with self._acquire(self._exports, MAX_EXPORT_WAIT_S):
-            return int(self._ask(request, MAX_EXPORT_S + MAX_COUNT_S, field=field))
+            return int(self._request(request, MAX_EXPORT_S + MAX_COUNT_S, field=field))
 
     def check_archive(self, name: str) -> None:
         """Raises archive.DamagedArchive unless a staged portal file makes plain tables only."""
-        self._state({"op": "check archive", "name": name})
+        self._run_statement({"op": "check archive", "name": name})
 
     def check_restored(self, database: str) -> None:
         """Raises archive.DamagedArchive unless a restored portal file has plain tables only."""
-        self._state({"op": "check restored", "database": database})
+        self._run_statement({"op": "check restored", "database": database})
 
     def close(self) -> None:
-        self._drop_free()
+        self._close_free()
 
-    def dismiss(self, timeout_s: float = LEAVE_TIMEOUT_S) -> None:
+    def end_engine(self, timeout_s: float = LEAVE_TIMEOUT_S) -> None:
         """End the engine, if one has the portal open. Raises Unavailable if it does not end within `timeout_s`."""
         self.close()
         deadline, is_requested = time.monotonic() + timeout_s, False
@@ -162,15 +170,15 @@ class EngineLine:
                 raise Unavailable("The engine of a portal is still busy. Try again in a minute.")
             if not is_requested:
                 with suppress(OSError):  # it is just starting or leaving
-                    self._process.ask({"op": "leave"})
+                    self._process.request({"op": "leave"})
                     is_requested = True
             time.sleep(POLL_INTERVAL_S)
 
-    def _state(self, header: dict[str, Any], data: bytes = b"", *, once: bool = False) -> bytes:
+    def _run_statement(self, header: dict[str, Any], data: bytes = b"", *, once: bool = False) -> bytes:
         with self._acquire(self._statements, MAX_STATEMENT_S):
-            return self._ask(header, MAX_STATEMENT_S, data, once=once)
+            return self._request(header, MAX_STATEMENT_S, data, once=once)
 
-    def _ask(
+    def _request(
         self, header: dict[str, Any], timeout_s: int, data: bytes = b"", field: str | None = None, *, once: bool = False
     ) -> bytes:
         settings = self._settings()
@@ -214,9 +222,9 @@ class EngineLine:
                 try:
                     answer = self._exchange(wire, deadline + frames.GRACE_S + KILL_GRACE_S, header, data)
                 except OSError as exc:  # it has ended
-                    self._drop_free()
+                    self._close_free()
                     if once:
-                        raise Interrupted("The engine of this portal ended. Try again.") from exc
+                        raise EngineInterrupted("The engine of this portal ended. Try again.") from exc
                     if time.monotonic() > deadline:
                         raise Overdue from exc
                 else:
@@ -264,7 +272,7 @@ class EngineLine:
                 wire.close()
         return None
 
-    def _drop_free(self) -> None:
+    def _close_free(self) -> None:
         with suppress(IndexError):
             while True:
                 self._free.pop()[1].close()

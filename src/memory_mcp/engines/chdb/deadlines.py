@@ -40,7 +40,7 @@ class EngineClient:
 
 
 @dataclass(eq=False)
-class Request:
+class OpenRequest:
     """A request that is being answered."""
 
     client: EngineClient
@@ -74,14 +74,14 @@ class OpenRequests:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._open: set[Request] = set()
+        self._open: set[OpenRequest] = set()
         self._none_left = threading.Condition(self._guard)
         self.last_at = time.monotonic()  # when one last ended
 
     @contextmanager
-    def track(self, client: EngineClient, timeout_s: float, *, stops: bool) -> Iterator[Request]:
+    def track(self, client: EngineClient, timeout_s: float, *, stops: bool) -> Iterator[OpenRequest]:
         """A request that is open until the block ends."""
-        request = Request(client, timeout_s, stops, time.monotonic(), time.process_time())
+        request = OpenRequest(client, timeout_s, stops, time.monotonic(), time.process_time())
         with self._guard:
             self._open.add(request)
         try:
@@ -99,15 +99,15 @@ class OpenRequests:
                 (request.processor_s_at_start for request in self._open), default=time.process_time()
             )
 
-    def abandoned(self) -> list[Request]:
+    def abandoned(self) -> list[OpenRequest]:
         """Those whose client has left."""
         return [request for request in self._find_departures() if request.left_at is not None]
 
-    def stuck(self) -> list[Request]:
+    def stuck(self) -> list[OpenRequest]:
         now = time.monotonic()
         return [request for request in self._find_departures() if request.is_stuck(now)]
 
-    def _find_departures(self) -> list[Request]:
+    def _find_departures(self) -> list[OpenRequest]:
         """All open requests. Those whose client has left get their `left_at`."""
         with self._guard:
             opened = list(self._open)

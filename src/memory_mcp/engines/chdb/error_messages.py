@@ -7,7 +7,7 @@ TOO_DEEP = (
     "The query is nested too deeply: 150 operators or parentheses in a row fit, 300 functions in each other and 80 "
     "subqueries. Use IN or a list for a long chain."
 )
-TOO_LONG = "The query is too long. Give long lists as a parameter, like {names:Array(String)}, or ask in parts."
+TOO_LONG = "The query is too long. Give long lists as a parameter, like {names:Array(String)}, or query in parts."
 
 # Where in a query, or in the engine, the error occurred: the caller knows the query, and does not need the rest.
 _WHERE = re.compile(

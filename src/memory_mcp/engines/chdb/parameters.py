@@ -11,8 +11,8 @@ _MOMENT = re.compile(r"DateTime(?:64\((\d)[^)]*\)|\([^)]*\)|)")
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?")
 DATE_CHARS = 10  # of a date without a time
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-EXACT = 2**53  # up to here, a fraction of 64 bits holds every whole number
-_MAX_FRACTION_BITS = 1000  # bits
+MAX_EXACT_INTEGER = 2**53  # up to here, a fraction of 64 bits holds every whole number
+_MAX_FRACTION_BITS = 1000
 _DIGITS = re.compile(r"[+-]?\d+")
 
 
@@ -83,7 +83,7 @@ def fits(value: Any, kind: str) -> bool:
 
 def would_round(value: int) -> bool:
     """Whether a fraction of 64 bits cannot represent this whole number exactly."""
-    return abs(value) > EXACT and (value.bit_length() > _MAX_FRACTION_BITS or int(float(value)) != value)
+    return abs(value) > MAX_EXACT_INTEGER and (value.bit_length() > _MAX_FRACTION_BITS or int(float(value)) != value)
 
 
 def _is_fraction(value: Any) -> bool:

@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What holds for the engines of a server."""
+class EngineRules:
+    """The rules for the engines of a server: how many there may be, and how each is confined."""
 
     sandbox: Literal["auto", "required"] = "auto"
     max_engines: int = 8  # at once, started by all servers together, for the portals below `root`
@@ -100,7 +100,7 @@ _STARTS = RecentStarts()
 class EngineProcess:
     """The one engine process of a portal, whichever server has started it."""
 
-    def __init__(self, folder: Path, rules: Rules) -> None:
+    def __init__(self, folder: Path, rules: EngineRules) -> None:
         self._folder = folder
         self._rules = rules
         self._starting = threading.Lock()
@@ -126,8 +126,8 @@ class EngineProcess:
         finally:
             self._starting.release()
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What the engine answers to a request that needs no chDB. Raises OSError if none runs, or it has just left;
+    def request(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The engine's answer to a request that needs no chDB. Raises OSError if none runs, or it has just left;
         one that does not answer is killed."""
         wire, answer = self._greet(request)
         wire.close()
@@ -136,7 +136,7 @@ class EngineProcess:
     def check_responds(self) -> None:
         """Raises ConnectionError, and kills the engine, if it does not answer."""
         try:
-            self.ask({"op": "ping"})
+            self.request({"op": "ping"})
         except OSError as exc:
             raise ConnectionError("the engine does not answer") from exc
 
@@ -145,7 +145,7 @@ class EngineProcess:
         folder, which lay here before or has taken the place of this one, refuses."""
         path = read_lock(self._folder).get("socket")
         if not isinstance(path, str):
-            raise ConnectionRefusedError("no engine has noted where it listens")
+            raise ConnectionRefusedError("no engine has recorded its socket")
         wire = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             wire.settimeout(HELLO_TIMEOUT_S)
@@ -196,7 +196,7 @@ class EngineProcess:
                 os.kill(pid, signal.SIGKILL)
 
     def _has_lock_open(self, pid: int) -> bool:
-        """Whether a process is the one that noted itself, and not another that got its number later."""
+        """Whether a process is the one that recorded its id, and not another that got this id later."""
         try:
             lock = (self._folder / frames.LOCK).stat()
             return any(os.path.samestat(lock, path.stat()) for path in Path(f"/proc/{pid}/fd").iterdir())
@@ -277,7 +277,7 @@ def wait_until_ended(folder: Path) -> None:
     deadline = time.monotonic() + LEAVE_TIMEOUT_S
     while is_running(folder):
         if time.monotonic() > deadline:
-            EngineProcess(folder, Rules()).kill_hung()
+            EngineProcess(folder, EngineRules()).kill_hung()
             return
         time.sleep(POLL_INTERVAL_S)
 
@@ -293,7 +293,7 @@ def _used_at(lock: Path) -> float:
 def _end_if_idle(folder: Path) -> bool:
     """End the engine of a portal if it is idle. Whether it has ended."""
     try:
-        if not EngineProcess(folder, Rules()).ask({"op": "leave if idle"})["ok"]:
+        if not EngineProcess(folder, EngineRules()).request({"op": "leave if idle"})["ok"]:
             return False
     except OSError:  # it is just starting or leaving
         return not is_running(folder)

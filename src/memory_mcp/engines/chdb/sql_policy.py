@@ -106,7 +106,7 @@ class QueryRefused(Exception):
         self.nearest = nearest
 
 
-class TooMuch(Exception):
+class QueryTooLarge(Exception):
     """The query is too long or too deep. The message says which, and what to do."""
 
 
@@ -184,7 +184,7 @@ def _is_safe(row: Node) -> bool:
 
 
 def check(tree: Node, functions: Functions, tables: Mapping[str, Set[str]]) -> None:
-    """Raises Refused unless the tree is one SELECT over these tables, and harmless.
+    """Raises QueryRefused unless the tree is one SELECT over these tables, and harmless.
 
     `tables` are by database; those of DATABASE need not be named with it.
     """

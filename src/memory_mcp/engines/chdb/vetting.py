@@ -108,6 +108,6 @@ def _functions(inspector: Inspector) -> sql_policy.Functions:
 
 
 def _check_length(exc: Exception) -> None:
-    """Raises sql_policy.TooMuch if the engine reports that a query is too long or too deep."""
+    """Raises sql_policy.QueryTooLarge if the engine reports that a query is too long or too deep."""
     if (message := error_messages.plain_message(exc)) in (error_messages.TOO_DEEP, error_messages.TOO_LONG):
-        raise sql_policy.TooMuch(message) from exc
+        raise sql_policy.QueryTooLarge(message) from exc

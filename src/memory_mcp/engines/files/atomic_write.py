@@ -12,19 +12,19 @@ from memory_mcp.engines.files.rename import exchange, rename_to_new
 from memory_mcp.engines.files.rooted_folder import FolderEntry
 
 UNFINISHED = ".memory-mcp-part"  # suffix of the name of a file that is not complete yet
-NEW = 0o666  # permissions of a new file, less the umask
+NEW_FILE_MODE = 0o666  # less the umask
 ABANDONED_AFTER_S = 600.0  # by then the writer of an unfinished file has stopped
 # Errors of a file system that has no hard links.
 _NO_LINKS = {errno.EPERM, errno.EACCES, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EMLINK}
 
 
-def write(target: FolderEntry, data: bytes, *, durable: bool = True, mode: int = NEW) -> None:
+def write(target: FolderEntry, data: bytes, *, durable: bool = True, mode: int = NEW_FILE_MODE) -> None:
     """Write a file, in place of one that may exist. `mode` is for a file that is new."""
     part = _write_part(target, data, durable, mode)
     try:
         part.rename(target)
     except BaseException:
-        _drop(part)
+        _delete(part)
         raise
     if durable:
         target.sync_folder()
@@ -45,14 +45,14 @@ def replace(
         elif is_done := is_seen(target.status()):
             part.rename(target)
     finally:
-        _drop(part)
+        _delete(part)
     if durable:
         target.sync_folder()
     return is_done
 
 
 def _restore(part: FolderEntry, target: FolderEntry) -> bool:
-    """Put the file of another program back, or the one that it saves meanwhile. Always False: ours is not kept."""
+    """Put the file of another program back, or the one that it saves meanwhile. Always False: our file is deleted."""
     leaving = target.status()
     while True:
         coming = part.status()
@@ -63,7 +63,7 @@ def _restore(part: FolderEntry, target: FolderEntry) -> bool:
 
 
 def write_new(
-    target: FolderEntry, data: bytes, *, durable: bool = True, mode: int = NEW, changed_ns: int | None = None
+    target: FolderEntry, data: bytes, *, durable: bool = True, mode: int = NEW_FILE_MODE, changed_ns: int | None = None
 ) -> None:
     """Create a file, with `changed_ns` as its time of change if given. Raises FileExistsError if one exists, even if it
     was made a moment ago."""
@@ -73,7 +73,7 @@ def write_new(
             os.utime(part.path, ns=(changed_ns, changed_ns), dir_fd=part.fd)
         _rename_to_new(part, target)
     finally:
-        _drop(part)
+        _delete(part)
     if durable:
         target.sync_folder()
 
@@ -91,17 +91,17 @@ def sync(path: Path) -> None:
 def remove_unfinished(folder: FolderEntry, now: float) -> None:
     """Remove unfinished files of crashed writers. A recent one is kept: its writer may still run, with the
     lock of another folder."""
-    for name in os.listdir(folder.here):
+    for name in os.listdir(folder.folder_fd_or_path):
         if name.startswith(".") and name.endswith(UNFINISHED):
             with suppress(OSError):  # it is removed by now
-                part = folder.beside(name)
+                part = folder.sibling(name)
                 found = part.status()
                 if max(found.st_mtime, found.st_ctime) < now - ABANDONED_AFTER_S:
                     part.remove()
 
 
-def _write_part(target: FolderEntry, data: bytes, durable: bool, mode: int = NEW) -> FolderEntry:
-    part = target.beside(f".{secrets.token_hex(6)}{UNFINISHED}")
+def _write_part(target: FolderEntry, data: bytes, durable: bool, mode: int = NEW_FILE_MODE) -> FolderEntry:
+    part = target.sibling(f".{secrets.token_hex(6)}{UNFINISHED}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | operating_system.O_BINARY
     fd = os.open(part.path, flags, target.mode_of_new(mode), dir_fd=part.fd)
     try:
@@ -112,7 +112,7 @@ def _write_part(target: FolderEntry, data: bytes, durable: bool, mode: int = NEW
             if durable:
                 os.fsync(fd)
     except BaseException:
-        _drop(part)
+        _delete(part)
         raise
     return part
 
@@ -145,6 +145,6 @@ def _link(part: FolderEntry, target: FolderEntry) -> bool:
     return True
 
 
-def _drop(part: FolderEntry) -> None:
+def _delete(part: FolderEntry) -> None:
     with suppress(OSError):
         part.remove()

@@ -25,8 +25,8 @@ ADVICE = b"""\
 MAX_MARKER_BYTES = 4096
 SERVER_FILE = "server.db"
 APPLICATION_IDS = slice(68, 71)  # of the header of an SQLite file: the first bytes of its application id
-OURS = b"MMC"  # how the application ids of all our kinds of files begin
-OTHERS = 0o077  # the permissions of group and others in a mode
+OUR_ID_PREFIX = b"MMC"  # how the application ids of all our kinds of files begin
+GROUP_AND_OTHERS = 0o077  # the permissions of group and others in a mode
 
 log = logging.getLogger(__name__)
 
@@ -76,16 +76,16 @@ def prepare(folder: Path) -> None:
 
 def is_shared(folder: Path) -> bool:
     """Whether the marker of a data directory says that its own permissions stay as they are."""
-    return SHARED in (_marker(_place(folder)) or b"").splitlines()
+    return SHARED in (_marker(_entry(folder)) or b"").splitlines()
 
 
 def mark(folder: Path, *, shared: bool = False) -> None:
     """Write the marker if it is missing and can be written."""
-    place = _place(folder)
-    if _marker(place) is None:
+    entry = _entry(folder)
+    if _marker(entry) is None:
         with suppress(OSError):  # another process was faster, the disk is full, or there is another file of that name
             atomic_write.write_new(
-                place.beside(MARKER), SIGNATURE + ADVICE + (SHARED + b"\n" if shared else b""), mode=0o600
+                entry.sibling(MARKER), SIGNATURE + ADVICE + (SHARED + b"\n" if shared else b""), mode=0o600
             )
 
 
@@ -105,7 +105,7 @@ def _holds_other_files(folder: Path) -> bool:
 
 def _marker(folder: FolderEntry) -> bytes | None:
     with suppress(OSError):
-        text = folder.beside(MARKER).read(MAX_MARKER_BYTES)[0]
+        text = folder.sibling(MARKER).read(MAX_MARKER_BYTES)[0]
         if text.startswith(SIGNATURE):
             return text
     return None
@@ -113,20 +113,20 @@ def _marker(folder: FolderEntry) -> bytes | None:
 
 def _has_server_file(folder: FolderEntry) -> bool:
     try:
-        header = folder.beside(SERVER_FILE).read(100)[0]
+        header = folder.sibling(SERVER_FILE).read(100)[0]
     except OSError:
         return False
-    return header.startswith(b"SQLite format 3\0") and header[APPLICATION_IDS] == OURS
+    return header.startswith(b"SQLite format 3\0") and header[APPLICATION_IDS] == OUR_ID_PREFIX
 
 
 def _make_private(folder: Path, tenants: list[Path]) -> None:
-    was_open = _close_to_others(folder)
+    was_open = _revoke_from_others(folder)
     for path in [path for one in (folder, *tenants) for path in one.iterdir()]:
-        _close_to_others(path)
+        _revoke_from_others(path)
     if was_open:
         for here, folders, files in os.walk(folder):
             for name in (*folders, *files):
-                _close_to_others(Path(here, name))
+                _revoke_from_others(Path(here, name))
         log.warning(
             "Other users of this machine could read the data directory. Now only its owner can. To share it, add a "
             "line `shared` to its file %s.",
@@ -134,18 +134,18 @@ def _make_private(folder: Path, tenants: list[Path]) -> None:
         )
 
 
-def _close_to_others(path: Path) -> bool:
+def _revoke_from_others(path: Path) -> bool:
     """Remove the permissions of group and others. Returns whether there were any.
 
     Symlinks and files of other users stay as they are."""
     with suppress(OSError):
         found = path.lstat()
         kind_is_ours = stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)
-        if kind_is_ours and found.st_mode & OTHERS and found.st_uid == os.geteuid():
+        if kind_is_ours and found.st_mode & GROUP_AND_OTHERS and found.st_uid == os.geteuid():
             path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
             return True
     return False
 
 
-def _place(folder: Path) -> FolderEntry:
+def _entry(folder: Path) -> FolderEntry:
     return FolderEntry(None, folder, "")

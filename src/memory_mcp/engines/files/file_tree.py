@@ -15,7 +15,7 @@ from memory_mcp.engines.files.staging import PREFIX
 from memory_mcp.progress import ReportProgress, report_nothing, track
 
 MARKDOWN = ".md"
-UNSETTLED = 50_000_000  # nanoseconds after a change in which a second one may leave the file's time as it is
+UNSETTLED_NS = 50_000_000  # after a change: within it, a second change may leave the file's time as it is
 Signature = tuple[int, int, int]
 
 
@@ -39,7 +39,7 @@ class Tree:
     left_out: list[LeftOut] = field(default_factory=list)
     _copied: dict[str, Signature] = field(default_factory=dict)
 
-    def follow(self, report_progress: ReportProgress = report_nothing) -> None:
+    def update_copy(self, report_progress: ReportProgress = report_nothing) -> None:
         """Update the copy. The second time only changed files are read: that is fast, and is done while the folder is
         locked, so that the copy shows the folder at one moment."""
         found = dict(self._walk(self.folder, ""))
@@ -47,7 +47,7 @@ class Tree:
             (self.copy / path).unlink(missing_ok=True)
         known, self._copied, self.left_out = self._copied, {}, []
         for path, signature in track(found.items(), self.name, len(found), report_progress):
-            is_settled = signature[0] < time.time_ns() - UNSETTLED
+            is_settled = signature[0] < time.time_ns() - UNSETTLED_NS
             if known.get(path) == signature or self._copy(path):
                 self._copied[path] = signature if is_settled else (0, 0, 0)
 
@@ -62,8 +62,8 @@ class Tree:
             target = self.copy / path
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with (
-                Root(self.folder).folder(folder) as place,
-                place.beside(name).opened() as (reading, found),
+                Root(self.folder).folder(folder) as entry,
+                entry.sibling(name).opened() as (reading, found),
                 target.open("wb") as writing,
             ):
                 shutil.copyfileobj(reading, writing)

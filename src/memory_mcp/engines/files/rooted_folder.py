@@ -39,11 +39,11 @@ class FolderEntry:
         return self.name if self.fd is not None else self.folder / self.name
 
     @property
-    def here(self) -> int | Path:
-        """The folder, for calls that take either."""
+    def folder_fd_or_path(self) -> int | Path:
+        """The folder, for functions of `os` that take a descriptor or a path."""
         return self.fd if self.fd is not None else self.folder
 
-    def beside(self, name: str) -> "FolderEntry":
+    def sibling(self, name: str) -> "FolderEntry":
         return FolderEntry(self.fd, self.folder, name)
 
     @contextmanager
@@ -97,7 +97,7 @@ class FolderEntry:
 
     def mode_of_new(self, usual: int) -> int:
         """The mode of a new file: for its owner alone if the folder is."""
-        found = os.stat(self.here)
+        found = os.stat(self.folder_fd_or_path)
         return usual if found.st_mode & 0o077 else usual & 0o700
 
     def remove(self) -> None:
@@ -133,7 +133,7 @@ class Root:
             yield self._checked(parts, making) if not HAS_DIR_FD else self._walk(parts, making, opened)
 
     @contextmanager
-    def place(self, parts: Sequence[str], *, make: bool = False) -> Iterator[FolderEntry]:
+    def entry(self, parts: Sequence[str], *, make: bool = False) -> Iterator[FolderEntry]:
         """The entry at a path, which may not exist yet. A symlink there that stays inside is followed."""
         if not HAS_DIR_FD:
             real = self._resolved(self._checked(parts[:-1], 0o777 if make else None).folder / parts[-1])
@@ -143,7 +143,7 @@ class Root:
             if not parts or parts[-1] == "..":  # where a symlink to a folder led
                 raise _no_file("..")
             with self.folder(parts[:-1], make=make) as folder:
-                target = folder.beside(parts[-1])
+                target = folder.sibling(parts[-1])
                 led = self._link_target(parts[:-1], target)
                 if led is None:
                     yield target
@@ -247,10 +247,10 @@ def _close(stack: list[int], keep: int = 0) -> None:
         os.close(stack.pop())
 
 
-def _make_folder(place: FolderEntry, mode: int) -> None:
+def _make_folder(entry: FolderEntry, mode: int) -> None:
     with suppress(FileExistsError):
-        os.mkdir(place.path, place.mode_of_new(mode), dir_fd=place.fd)
-        place.sync_folder()
+        os.mkdir(entry.path, entry.mode_of_new(mode), dir_fd=entry.fd)
+        entry.sync_folder()
 
 
 def _link(path: str | Path, fd: int | None) -> str | None:

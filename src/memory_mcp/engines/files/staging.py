@@ -15,7 +15,7 @@ PREFIX = ".memory-mcp-staging-"
 @contextmanager
 def staging(parent: Path) -> Iterator[Path]:
     """A new folder in another, for its owner alone."""
-    clear(parent)
+    delete_abandoned(parent)
     token = secrets.token_hex(6)
     made = parent / f".{token}-{PREFIX[1:-1]}"  # it gets its name once it is locked, so that it does not look abandoned
     made.mkdir(mode=0o700)
@@ -32,13 +32,13 @@ def abandoned(parent: Path) -> list[Path]:
     return [path for path in parent.glob(f"{PREFIX}*") if is_free(path)]
 
 
-def clear(parent: Path) -> None:
+def delete_abandoned(parent: Path) -> None:
     for path in abandoned(parent):
         shutil.rmtree(path, ignore_errors=True)
 
 
 @contextmanager
-def writing_to(target: Path) -> Iterator[None]:
+def translate_write_errors(target: Path) -> Iterator[None]:
     """Translate errors of the file system. Raises Unavailable."""
     try:
         yield

@@ -31,28 +31,28 @@ class _File:
         self._names = (
             os.fspath(path),
             os.fspath(sibling_files.wal(path)),
-        )  # looked at on every call: Path would take twice as long
+        )  # as strings, since every call checks them: Path would take twice as long
         self._identity: tuple[object, object] = (None, None)  # of the file and of its WAL
         self._guard = threading.Lock()
         self._idle: list[apsw.Connection] = []
         self._closed = False
         self.writer = connect(path, durability)
 
-    def remember(self) -> None:
-        """Which file this is. Not before it has a WAL: a file that was moved away and back has another."""
-        self._identity = self._found()
+    def record_identity(self) -> None:
+        """Record which file this is. Only once it has a WAL: a file that was moved away and back has another."""
+        self._identity = self._current_identity()
 
     @property
     def is_closed(self) -> bool:
         return self._closed
 
     def is_in_place(self) -> bool:
-        return not self._closed and self._lies_there()
+        return not self._closed and self._has_same_identity()
 
-    def _lies_there(self) -> bool:
-        return self._identity == self._found()
+    def _has_same_identity(self) -> bool:
+        return self._identity == self._current_identity()
 
-    def _found(self) -> tuple[object, object]:
+    def _current_identity(self) -> tuple[object, object]:
         file, wal = self._names
         return _identity(file), _identity(wal)
 
@@ -81,7 +81,7 @@ class _File:
             self._release(connection)
 
     def _release(self, connection: apsw.Connection) -> None:
-        if not self._lies_there():
+        if not self._has_same_identity():
             leave_wal(connection)
         connection.close()
 
@@ -104,10 +104,10 @@ class Database:
         missing: Missing = "make",
         lock: Path | None = None,
     ) -> None:
-        """Open the file, make it if it is missing, migrate it if it is old. Raises Unavailable with the reason.
+        """Open the file, create it if it is missing, migrate it if it is old. Raises Unavailable with the reason.
 
-        With `missing` "refuse", a missing file is never made: NotFound is raised. "make once" makes it now and refuses
-        later. `lock` is the file that writers lock; by default, it lies beside this one.
+        With `missing` "refuse", a missing file is never created: NotFound is raised. "make once" creates it now and
+        refuses later. `lock` is the file that writers lock; by default, it is beside this one.
         """
         self.path = path
         self._generation = 0  # grows when another file has taken the place of this one
@@ -125,7 +125,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[SqliteRead]:
-        with translate_errors(self.path), (file := self._in_place()).reader() as connection:
+        with translate_errors(self.path), (file := self._current_file()).reader() as connection:
             connection.execute("BEGIN")
             try:
                 yield SqliteRead(self._clock(), file.generation, connection)
@@ -147,7 +147,7 @@ class Database:
     def _hold_file(self, timeout_s: float) -> Iterator[_File]:
         """Hold the write lock of the file that has this path now: a process that moves a file away holds it, too."""
         for _ in range(MAX_REOPENS):
-            file = self._in_place()
+            file = self._current_file()
             with self._lock.acquire(timeout_s):
                 if file.is_in_place():
                     yield file
@@ -162,7 +162,7 @@ class Database:
             with self._hold_file(LOCK_TIMEOUT_S) as file:
                 if target.exists():
                     raise Unavailable("There is a file where this one should go. Nothing was changed.")
-                _fold_wal(file.writer)
+                _checkpoint(file.writer)
                 file.close()
                 sibling_files.delete_siblings(target)  # of a file that was deleted
                 # A new file, not the same under another name: processes that still have the old one open share its
@@ -176,7 +176,7 @@ class Database:
         """Write everything from the WAL into the file, and empty it: it holds pages as they were before a deletion.
         Raises Unavailable while another process reads from it for long."""
         with translate_errors(self.path), self._hold_file(LOCK_TIMEOUT_S) as file:
-            _fold_wal(file.writer)
+            _checkpoint(file.writer)
 
     def remove(self) -> None:
         """Delete the file, while no process writes. This object is of no use afterwards."""
@@ -184,12 +184,12 @@ class Database:
             file.close()
             sibling_files.delete_database(self.path)
 
-    def look(self) -> None:
-        """Notice whether another file has taken the place of this one, without reading or writing."""
+    def check_identity(self) -> None:
+        """Open the file again if another has taken its place. Nothing is read or written."""
         with translate_errors(self.path):
-            self._in_place()
+            self._current_file()
 
-    def whenever_opened(self, callback: Callable[["Database"], None]) -> None:
+    def on_open(self, callback: Callable[["Database"], None]) -> None:
         """Call `callback` now, and again each time another file has taken the place of this one."""
         self._when_opened.append(callback)
         callback(self)
@@ -210,7 +210,7 @@ class Database:
             return False
         return True
 
-    def _in_place(self) -> _File:
+    def _current_file(self) -> _File:
         if not self._file.is_in_place():
             with self._reopening:
                 if not self._file.is_in_place():
@@ -223,18 +223,18 @@ class Database:
         return self._file
 
     def _open(self) -> _File:
-        for place in (self.path, self._lock.path):
-            for folder in reversed([folder for folder in place.parents if not folder.exists()]):
+        for path in (self.path, self._lock.path):
+            for folder in reversed([folder for folder in path.parents if not folder.exists()]):
                 folder.mkdir(mode=0o700, exist_ok=True)
         with self._lock.acquire():
             if self._missing == "refuse" and not self.path.exists():
-                raise _gone()
-            make_ready(self.path, self._lock.note())
+                raise _missing_file()
+            prepare_file(self.path, self._lock.note())
         file = _File(self.path, self._durability, self._generation)
         try:
-            self._bring_up_to_date(file.writer)
+            self._migrate(file.writer)
             file.writer.execute("SELECT 1 FROM sqlite_master").fetchall()  # from here on it has a WAL
-            file.remember()
+            file.record_identity()
         except BaseException:
             file.close()
             raise
@@ -242,7 +242,7 @@ class Database:
             self._lock.write_note(_identities(self.path))
         return file
 
-    def _bring_up_to_date(self, connection: apsw.Connection) -> None:
+    def _migrate(self, connection: apsw.Connection) -> None:
         if migrations.is_current(connection, self._schema) and connection.pragma("journal_mode") == "wal":
             return
         # WAL mode cannot be switched on while others use the file, so the first one does it alone.
@@ -266,8 +266,8 @@ def _identities(path: Path) -> str:
     return f"{_identity(path)} {_identity(sibling_files.wal(path))}"
 
 
-def make_ready(path: Path, known: str) -> None:
-    """Make the file if it is missing, and see that the WAL beside it is its own.
+def prepare_file(path: Path, known: str) -> None:
+    """Create the file if it is missing, and make sure that the WAL beside it is its own.
 
     SQLite applies any WAL it finds to a file of that name. So the WAL of a file that was removed or replaced since it
     was last opened (`known`) is renamed. A folder copied as a whole has other identities throughout, and
@@ -284,7 +284,7 @@ def make_ready(path: Path, known: str) -> None:
         path.touch(mode=0o600)
 
 
-def _fold_wal(connection: apsw.Connection) -> None:
+def _checkpoint(connection: apsw.Connection) -> None:
     """Write everything from the WAL into the file. Raises BusyError while a connection still reads from the WAL."""
     busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0]
     if busy:
@@ -302,13 +302,13 @@ def _copy(path: Path, target: Path) -> None:
     part.replace(target)
 
 
-def _gone() -> NotFound:
+def _missing_file() -> NotFound:
     return NotFound("The file was moved or deleted meanwhile.")
 
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """Turn the driver's errors into ours, once, for everything that touches a file."""
+    """Translate the driver's errors into ours, for everything that touches a file."""
     try:
         yield
     except apsw.BusyError as exc:

@@ -25,8 +25,8 @@ class DatabaseKind:
     is_cache: bool = False  # created again if it is missing, so no backup holds it
     is_locked_first: bool = False  # servers write other files while they hold its lock
     is_at_db_path: bool = False  # the setting db_path says where the local user's is
-    is_indexed: Callable[[Read], bool] | None = None  # whether its indexes of words hold everything
-    rebuild_index: Callable[[Write], None] | None = None  # fill its indexes of words, which are empty
+    is_indexed: Callable[[Read], bool] | None = None  # whether its full-text indexes hold everything
+    rebuild_index: Callable[[Write], None] | None = None  # fill its full-text indexes, which are empty
     repair_index: Callable[[Write], None] | None = None  # add what is missing, each time that a server opens a file
 
     def index_when_opened(self, db: Database) -> None:

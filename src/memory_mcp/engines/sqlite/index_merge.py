@@ -9,7 +9,7 @@ from memory_mcp.errors import NotFound, Unavailable
 
 MIN_INTERVAL_S = 5.0  # between two merges
 MAX_SEGMENTS = 4  # that do not slow a search down
-PAGES = 1000  # merged at once: 20 to 30 ms, however large the index
+PAGES_PER_MERGE = 1000  # merged at once: 20 to 30 ms, however large the index
 
 
 class IndexMerge:
@@ -44,4 +44,4 @@ class IndexMerge:
         return tx.number(f"SELECT count(DISTINCT segid) FROM {self._index}_idx")
 
     def _merge(self, tx: Write) -> None:
-        tx.all(f"INSERT INTO {self._index} ({self._index}, rank) VALUES ('merge', {PAGES})")
+        tx.all(f"INSERT INTO {self._index} ({self._index}, rank) VALUES ('merge', {PAGES_PER_MERGE})")

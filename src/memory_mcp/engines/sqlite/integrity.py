@@ -1,4 +1,4 @@
-"""Whether a file is sound: its pages, its indexes of words, its references; and indexes of words rebuilt."""
+"""Whether a file is sound: its pages, its full-text indexes, its references; and full-text indexes rebuilt."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ import apsw
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.sqlite import migrations
 from memory_mcp.engines.sqlite.connections import connect, sqlite_name
-from memory_mcp.engines.sqlite.database import make_ready, translate_errors
+from memory_mcp.engines.sqlite.database import prepare_file, translate_errors
 from memory_mcp.engines.sqlite.migrations import Schema
 from memory_mcp.errors import AppError, Unavailable, Unusable
 
@@ -23,7 +23,7 @@ class Fault:
     """A problem of a file, as a message."""
 
     message: str
-    index: str | None = None  # the index of words to be rebuilt, if that is all
+    index: str | None = None  # the full-text index to be rebuilt, if that is all
 
 
 def check_copy(path: Path, schema: Schema) -> str | None:
@@ -61,14 +61,14 @@ def faults(path: Path, schema: Schema, lock_path: Path) -> Iterator[Fault]:
             yield Fault(f"row {column} of {table} refers to something that is not there")
         reported = {_named(text, indexes) for text in damaged}
         with lock.acquire():  # SQLite runs this check as a write
-            wrong_ones = {index: _wrong_with(connection, index) for index in indexes if index not in reported}
+            wrong_ones = {index: _index_error(connection, index) for index in indexes if index not in reported}
         for index, wrong in wrong_ones.items():
             if wrong:
                 yield Fault(f"the index {index} does not fit what it indexes ({wrong})", index)
     except (apsw.BusyError, Unavailable):
         yield Fault("another process holds it: try again")
     except apsw.Error as exc:
-        yield Fault(f"it cannot be read through ({exc})")
+        yield Fault(f"it cannot be read to its end ({exc})")
     finally:
         connection.close()
 
@@ -79,7 +79,7 @@ def _refusal(connection: apsw.Connection, schema: Schema, lock: FileLock) -> str
         return None
     try:
         with lock.acquire():
-            migrations.rehearse(connection, schema)
+            migrations.dry_run(connection, schema)
     except Unusable as exc:
         return exc.message.rstrip(".")
     return None
@@ -102,12 +102,12 @@ def rebuild(connection: apsw.Connection, index: str) -> None:
 
 
 def empty(connection: apsw.Connection, indexes: Iterable[str]) -> None:
-    """Take everything out of indexes whose texts the caller knows."""
+    """Delete everything from indexes whose texts the caller knows."""
     for index in indexes:
         connection.execute(f"INSERT INTO {index} ({index}) VALUES ('delete-all')").fetchall()
 
 
-def _wrong_with(connection: apsw.Connection, index: str) -> str | None:
+def _index_error(connection: apsw.Connection, index: str) -> str | None:
     rank = 1 if has_its_own_texts(connection, index) else 0
     try:
         connection.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', {rank})").fetchall()
@@ -130,7 +130,7 @@ def _connect(path: Path, lock: FileLock) -> apsw.Connection:
     with translate_errors(path):
         lock.path.parent.mkdir(mode=0o700, exist_ok=True)
         with lock.acquire():
-            make_ready(path, lock.note())
+            prepare_file(path, lock.note())
             return connect(path, "full")
 
 
@@ -148,5 +148,5 @@ def _is_of_another_kind(connection: apsw.Connection, schema: Schema) -> str | No
 
 
 def _named(text: str, indexes: Iterable[str]) -> str | None:
-    """Which index of words an error message names."""
+    """Which full-text index an error message names."""
     return next((index for index in indexes if re.search(rf"\b{index}\b", text)), None)

@@ -66,7 +66,7 @@ def run(connection: apsw.Connection, schema: Schema, backups: Path, clock: Clock
     if is_replaced(connection, schema):
         _empty(connection)
     if is_foreign(connection):
-        rehearse(connection, schema)
+        dry_run(connection, schema)
     copy, before = _copy_if_used(connection, backups, clock), version(connection)
     try:
         for migration in schema.migrations:
@@ -79,7 +79,7 @@ def run(connection: apsw.Connection, schema: Schema, backups: Path, clock: Clock
         raise
 
 
-def rehearse(connection: apsw.Connection, schema: Schema) -> None:
+def dry_run(connection: apsw.Connection, schema: Schema) -> None:
     """Run every migration and undo it. Raises Unusable if one of them fails."""
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -102,7 +102,7 @@ def is_replaced(connection: apsw.Connection, schema: Schema) -> bool:
 
 
 def _empty(connection: apsw.Connection) -> None:
-    """Take everything out of the file, its version and its kind too."""
+    """Delete everything from the file, including its version and its kind."""
     connection.config(apsw.SQLITE_DBCONFIG_RESET_DATABASE, 1)
     try:
         connection.execute("VACUUM")

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 def read_indexed(
     db: Database, has_changes: Callable[[Read], bool], index_changes: Callable[[Write], object]
 ) -> Iterator[Read]:
-    """A view of the file in which what other programs wrote before this call is corrected and indexed."""
+    """Read the file after correcting and indexing the rows that other programs wrote before this call."""
     with db.read() as tx:
         if not has_changes(tx):
             yield tx
@@ -24,6 +24,6 @@ def read_indexed(
         with db.write() as writing:
             index_changes(writing)
     except Unavailable as exc:  # a search of what is indexed is better than none
-        log.warning("What another program wrote is not indexed yet: %s", exc.message)
+        log.warning("Rows that another program wrote are not indexed yet: %s", exc.message)
     with db.read() as tx:
         yield tx

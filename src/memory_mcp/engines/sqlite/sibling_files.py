@@ -6,7 +6,7 @@ No other module knows their names.
 from pathlib import Path
 
 SUFFIXES = ("-journal", "-wal", "-shm")
-ORPHAN_SUFFIX = ".orphan"  # of a log that was set aside because it belonged to another file
+ORPHAN_SUFFIX = ".orphan"  # of a log that was renamed because it belonged to another file
 
 
 def wal(path: Path) -> Path:
@@ -26,7 +26,7 @@ def orphans(path: Path) -> list[Path]:
 
 
 def orphan(sibling: Path) -> Path:
-    """Where a log is set aside."""
+    """The new name of a log that belongs to another file."""
     return sibling.with_name(sibling.name + ORPHAN_SUFFIX)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 
 from memory_mcp.engines.sqlite.connections import connect, sqlite_name
-from memory_mcp.engines.sqlite.database import make_ready, translate_errors
+from memory_mcp.engines.sqlite.database import prepare_file, translate_errors
 from memory_mcp.progress import ReportProgress, report_nothing
 
 PAGES_PER_STEP = 2000
@@ -45,7 +45,7 @@ def open_snapshot(path: Path, note: str) -> Iterator[Snapshot]:
     The lock may be released at once: in WAL mode a reader keeps its view of the file, and blocks no writer.
     """
     with translate_errors(path):
-        make_ready(path, note)
+        prepare_file(path, note)
         connection = connect(path, "full")
     try:
         with translate_errors(path):

@@ -1,4 +1,4 @@
-"""An index of words in an FTS5 table without texts of its own."""
+"""A full-text index in an FTS5 table without texts of its own."""
 
 from __future__ import annotations
 

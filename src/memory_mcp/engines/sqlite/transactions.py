@@ -45,7 +45,7 @@ class SqliteRead(Read):
 @dataclass(frozen=True)
 class SqliteWrite(SqliteRead, Write):
     @contextmanager
-    def part(self) -> Iterator[None]:
+    def savepoint(self) -> Iterator[None]:
         try:
             with self.connection:  # a savepoint
                 yield

@@ -1,4 +1,4 @@
-"""Files that another implementation of the graph's specification made, brought into the shape our migrations expect.
+"""Changes files of other implementations of the graph's specification into the form that our migrations expect.
 
 Each function runs in the transaction of the first migration, after a copy of the file went to backups/.
 """
@@ -11,19 +11,19 @@ import apsw
 
 from memory_mcp.families.graph import storage
 
-NO_NAME = "unnamed"
+UNNAMED = "unnamed"
 _NOW = "strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
 
 
 def adopt_registry(connection: apsw.Connection) -> None:
-    """Give every project a name that a tool can take: in UTF-8 and NFC, not empty, and still its own."""
+    """Give every project a name that tools accept: in UTF-8 and NFC, not empty, and unique."""
     rows: list[Any] = connection.execute(
         "SELECT rowid, CAST(name AS BLOB), typeof(name) FROM projects ORDER BY rowid"
     ).fetchall()
     wrong = [(rowid, raw) for rowid, raw, type_ in rows if type_ != "text" or not raw or not storage.is_correct(raw)]
     taken = {raw.decode() for rowid, raw, _ in rows if (rowid, raw) not in wrong}
     for rowid, raw in wrong:
-        name = _free(storage.corrected(raw) or NO_NAME, taken)
+        name = _free(storage.corrected(raw) or UNNAMED, taken)
         taken.add(name)
         connection.execute("UPDATE projects SET name = ? WHERE rowid = ?", (name, rowid))
 
@@ -44,7 +44,7 @@ def adopt_project(connection: apsw.Connection) -> None:
     storage.correct_texts(execute, "entities", ("name", "entity_type"))
     storage.correct_texts(execute, "observations", ("content",))
     storage.correct_texts(execute, "relations", ("relation_type",))
-    _name_the_nameless(connection)
+    _name_unnamed(connection)
     _merge_entities(connection)
     _delete_with_their_entities(connection)
     _delete_repeated(connection, "observations", "entity_id, content")
@@ -57,8 +57,8 @@ def _free(name: str, taken: set[str]) -> str:
     return name if name not in taken else next(one for one in numbered if one not in taken)
 
 
-def _name_the_nameless(connection: apsw.Connection) -> None:
-    connection.execute("UPDATE entities SET name = ? WHERE name = ''", (NO_NAME,))
+def _name_unnamed(connection: apsw.Connection) -> None:
+    connection.execute("UPDATE entities SET name = ? WHERE name = ''", (UNNAMED,))
 
 
 def _merge_entities(connection: apsw.Connection) -> None:

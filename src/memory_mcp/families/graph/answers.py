@@ -1,4 +1,4 @@
-"""Answers within the size limit for a model: as much as fits into one, and what to call for the rest."""
+"""Cuts answers to a size that a model can read, and names the call for the rest."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -23,8 +23,8 @@ from memory_mcp.families.graph.model import (
     Relation,
 )
 
-ANSWER = TOKEN_BUDGET * 3  # bytes of JSON: with so many ids and dates, three are a token of o200k_base
-FOR_ENTITIES = int(ANSWER * 0.7)  # the rest, and unused bytes, are for relations
+MAX_ANSWER_BYTES = TOKEN_BUDGET * 3  # of JSON: with so many ids and dates, a token of o200k_base has three bytes
+MAX_ENTITY_BYTES = int(MAX_ANSWER_BYTES * 0.7)  # the rest, and unused bytes, are for relations
 MAX_RELATIONS = 1000  # more than fit into one answer
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ def nodes(tx: Read, ids: Sequence[str], skip: Skip, advice: str) -> Nodes:
     """As many of these entities as fit, with the relations that touch them. `advice` is for when some do not."""
     entities, are_whole = _entities(tx, ids, skip.observations)
     touching = storage.relations_touching(tx, [entity.id for entity in entities], skip.relations, MAX_RELATIONS)
-    relations, are_all = _fitting(touching, ANSWER - sum(map(_size, entities)))
+    relations, are_all = _fitting(touching, MAX_ANSWER_BYTES - sum(map(_size, entities)))
     notices = []
     if len(entities) == 1 and not (are_whole and are_all):
         notices.append(_rest(entities[0], relations, skip))
@@ -58,7 +58,7 @@ def page(tx: Read, offset: int) -> Nodes:
     """As many entities after a position as fit, each with the relations that start at it."""
     entities: list[Entity] = []
     relations: list[Relation] = []
-    space, last = ANSWER, offset
+    space, last = MAX_ANSWER_BYTES, offset
     for placed in storage.paged_entities_after(tx, offset):
         if placed is None or placed.size > space:
             break
@@ -68,7 +68,7 @@ def page(tx: Read, offset: int) -> Nodes:
     notices = []
     if not entities and (first := next(storage.entities_after(tx, offset), None)):
         last, found = first
-        entity, is_whole = _described(tx, found, 0, FOR_ENTITIES, is_first=True)
+        entity, is_whole = _described(tx, found, 0, MAX_ENTITY_BYTES, is_first=True)
         relations, are_all = _fitting(storage.relations_from(tx, entity.id), space - _size(entity))
         entities = [entity]
         if not (is_whole and are_all):
@@ -88,11 +88,11 @@ def with_advice(created: Created, not_stored: list[NotStored]) -> Created:
     return replace(created, notice=notice, not_stored=not_stored or None)
 
 
-def written(answer: A) -> A:
+def cut_to_size(answer: A) -> A:
     """The answer to a write, cut to the size limit for a model. The items left out are written, too."""
     lists = [field.name for field in fields(answer) if isinstance(getattr(answer, field.name), list)]
     items = [(name, one) for name in lists for one in getattr(answer, name)]
-    kept, are_all = _fitting(items, ANSWER)
+    kept, are_all = _fitting(items, MAX_ANSWER_BYTES)
     if are_all:
         return answer
     advice = (
@@ -103,7 +103,7 @@ def written(answer: A) -> A:
 
 
 def listed(projects: Sequence[Project]) -> Projects:
-    shown, are_all = _fitting(projects, ANSWER, 1)
+    shown, are_all = _fitting(projects, MAX_ANSWER_BYTES, 1)
     left_out = len(projects) - len(shown)
     notice = (
         None if are_all else f"{left_out} more are not shown. Ask for active and archived ones one after the other."
@@ -114,7 +114,7 @@ def listed(projects: Sequence[Project]) -> Projects:
 def _entities(tx: Read, ids: Sequence[str], skip: int) -> tuple[list[Entity], bool]:
     """As many as fit whole, or a part of the first if it alone is too long; and whether they are whole."""
     entities: list[Entity] = []
-    space = FOR_ENTITIES
+    space = MAX_ENTITY_BYTES
     for found in storage.entities(tx, ids):
         entity, is_whole = _described(tx, found, skip, space, is_first=not entities)
         if not is_whole:
@@ -162,13 +162,13 @@ def _size(item: object) -> int:
     return 80 + sum(map(_size, vars(item).values()))
 
 
-def newness(
-    there: Iterable[Entity | Relation], entities: Iterable[NewEntity], ties: Iterable[NamedRelation]
+def count_new(
+    existing: Iterable[Entity | Relation], entities: Iterable[NewEntity], relations: Iterable[NamedRelation]
 ) -> Imported:
-    """How much of these entities and relations a graph does not hold yet."""
+    """How many of these entities and relations are new to a graph with the existing ones."""
     known: dict[str, set[str]] = {}
     related: set[tuple[str, str, str]] = set()
-    for item in there:
+    for item in existing:
         if isinstance(item, Entity):
             known[item.name] = set(item.observations)
         else:
@@ -179,9 +179,9 @@ def newness(
         before = known.setdefault(entity.name, set())
         counts["observations"] += len(set(entity.observations) - before)
         before.update(entity.observations)
-    for tie in ties:
-        whole = (tie.source, tie.target, tie.relation_type)
-        is_dangling = tie.source not in known or tie.target not in known
+    for named in relations:
+        whole = (named.source, named.target, named.relation_type)
+        is_dangling = named.source not in known or named.target not in known
         counts["dangling" if is_dangling else "known" if whole in related else "relations"] += 1
         related.add(whole)
     return Imported(**counts)

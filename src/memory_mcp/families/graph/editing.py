@@ -13,7 +13,7 @@ MAX_LINE_CHARS = 10**9  # an observation of one line stays one line
 
 
 def _text(call: Call[Graph], ref: str) -> str:
-    import yaml  # a server that starts does without
+    import yaml  # not needed at the start of a server
 
     entity, _ = call.operations.entity(call.caller, *split_ref(ref))
     name, type_ = (" ".join(text.split()) for text in (entity.name, entity.entity_type))
@@ -42,8 +42,8 @@ def _write(call: Call[Graph], ref: str, was: str, text: str) -> None:
 def _delete(call: Call[Graph], ref: str, keep: Keep | None) -> None:
     def keep_entity(entity: Entity, relations: list[Relation]) -> None:
         if keep:
-            ties = [[one.source, one.target, one.relation_type] for one in relations]
-            keep({"type": entity.entity_type, "observations": entity.observations, "relations": ties})
+            named = [[one.source, one.target, one.relation_type] for one in relations]
+            keep({"type": entity.entity_type, "observations": entity.observations, "relations": named})
 
     call.operations.delete_entity(call.caller, *split_ref(ref), keep_entity)
 
@@ -55,8 +55,8 @@ def _restore(call: Call[Graph], ref: str, copy: Any) -> str | None:
     if _exists(call, project, name):
         raise Conflict(f"The project {project!r} has an entity called {name!r} by now.")
     entity = NewEntity(name, copy["type"], tuple(copy["observations"]))
-    ties = [NamedRelation(*tie) for tie in copy["relations"]]
-    added = call.operations.add_graph(call.caller, project, [entity], ties, any_name=True)
+    relations = [NamedRelation(*named) for named in copy["relations"]]
+    added = call.operations.add_graph(call.caller, project, [entity], relations, any_name=True)
     return f"{added.dangling} relations to entities that no longer exist" if added.dangling else None
 
 

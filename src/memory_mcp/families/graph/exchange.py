@@ -42,11 +42,11 @@ def _record(line: bytes) -> NewEntity | NamedRelation:
         if found["type"] == "relation":
             return _relation(found)
     except (ValueError, KeyError, TypeError, RecursionError) as exc:
-        raise _neither() from exc
-    raise _neither()
+        raise _unknown_record() from exc
+    raise _unknown_record()
 
 
-def _neither() -> Invalid:
+def _unknown_record() -> Invalid:
     return Invalid("It is neither an entity nor a relation of server-memory's format.")
 
 

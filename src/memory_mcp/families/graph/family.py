@@ -1,4 +1,4 @@
-"""The graph as a family: how it is opened, and what search over everything, Home and references need of it."""
+"""The graph family: how to open it, and its functions for recall, Home and references."""
 
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ def _counts(graph: Graph, caller: Caller) -> dict[str, int]:
 
 
 def _load_maintenance() -> "FamilyMaintenance[Graph]":
-    from memory_mcp.families.graph.maintenance import MAINTENANCE  # a server that starts does without
+    from memory_mcp.families.graph.maintenance import MAINTENANCE  # not needed at the start of a server
 
     return MAINTENANCE
 

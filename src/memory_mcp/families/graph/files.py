@@ -1,4 +1,4 @@
-"""Where projects lie on disk, which of their files are open, and what is done after a crash."""
+"""The files of projects: their paths, which of them are open, and repairs after a crash."""
 
 import threading
 from collections import defaultdict
@@ -26,7 +26,7 @@ OpenFile = Callable[[Path, Path, bool], Database]
 
 @dataclass(frozen=True)
 class GraphFolder:
-    """Where one user's projects lie."""
+    """The folder and the registry of one user's projects."""
 
     registry: Database
     folder: Path
@@ -67,14 +67,14 @@ class OpenFiles:
             db.close()
 
     def get(self, path: Path, lock: Path, *, make: bool = False) -> Database:
-        """A project's file. Raises NotFound if it is missing and not to be made."""
+        """A project's file. Raises NotFound if it is missing, unless `make`."""
         with self._guard:
             opening = self._opening[path]
         with opening:  # one at a time for each file
             db = self._known.get(path)
             if db is None:
                 db = self._known[path] = self._open_file(path, lock, make)
-                db.whenever_opened(self._use)
+                db.on_open(self._use)
         self._use(db)
         for surplus in self._surplus():
             if not surplus.close(CLOSE_TIMEOUT_S):  # another thread writes to it
@@ -82,13 +82,13 @@ class OpenFiles:
         return db
 
     def detach(self, path: Path) -> None:
-        """No later call gets this file: it is about to be moved or removed."""
+        """Remove a file from the open ones, before it is moved or deleted."""
         with self._guard:
             self._known.pop(path, None)
             self._open.pop(path, None)
 
     def _use(self, db: Database) -> None:
-        """Note that a file is open, and in use now."""
+        """Record that a file is open, and the last used one."""
         with self._guard:
             if self._known.get(db.path) is db:
                 self._open.pop(db.path, None)
@@ -99,27 +99,30 @@ class OpenFiles:
             return [self._open.pop(path) for path in list(self._open)[:-MAX_OPEN_FILES]]
 
 
-def repair(place: GraphFolder) -> None:
+def repair(graph_folder: GraphFolder) -> None:
     """Repair differences between the registry and the files after a crash.
 
     The registry's lock is held, so that an unfinished change of a running process is not mistaken for a crash.
     """
-    with place.registry.write() as tx:
-        _adopt_files(tx, place)
+    with graph_folder.registry.write() as tx:
+        _adopt_files(tx, graph_folder)
         known = storage.projects(tx, None)
         for project in known:
-            here, there = place.file(project.id, project.status), place.file(project.id, _other(project.status))
+            here, there = (
+                graph_folder.file(project.id, project.status),
+                graph_folder.file(project.id, _other(project.status)),
+            )
             if here.exists() and there.exists():  # the move stopped after the copy
                 if storage.is_of_kind(there, PROJECT.application_id):  # otherwise another program put it there
                     _remove(there)
             elif there.exists():
-                storage.set_status(tx, project.id, _other(project.status), place.relative(there))
+                storage.set_status(tx, project.id, _other(project.status), graph_folder.relative(there))
                 if project.status == "active":  # no more
                     storage.clear_active_project(tx, project.id)
-        _clear(place, {project.id for project in known})
+        _clear(graph_folder, {project.id for project in known})
 
 
-def _adopt_files(tx: Write, place: GraphFolder) -> None:
+def _adopt_files(tx: Write, graph_folder: GraphFolder) -> None:
     """Move files of another implementation to where ours are: its ids may be no UUIDs, its paths others than we expect.
 
     A new id follows from the old one, so that a start that was killed in the middle continues where it stopped.
@@ -127,34 +130,34 @@ def _adopt_files(tx: Write, place: GraphFolder) -> None:
     paths = storage.recorded_paths(tx)
     for project in storage.projects(tx, None):
         id_ = project.id if _is_id(project.id) else str(uuid5(NAMESPACE_URL, f"memory-mcp:project/{project.id}"))
-        target = place.file(id_, project.status)
-        found = _find(place, project.id, paths[project.id])
+        target = graph_folder.file(id_, project.status)
+        found = _find(graph_folder, project.id, paths[project.id])
         if found and found != target and not target.exists():
             target.parent.mkdir(mode=0o700, exist_ok=True)
             sibling_files.move_database(found, target)
         if id_ != project.id:
-            storage.set_file(tx, project.id, id_, place.relative(target))
+            storage.set_file(tx, project.id, id_, graph_folder.relative(target))
 
 
-def _find(place: GraphFolder, id_: str, recorded: str) -> Path | None:
+def _find(graph_folder: GraphFolder, id_: str, recorded: str) -> Path | None:
     """A project's file if it is not where ours are: where the registry says, inside the user's folder."""
-    if _is_id(id_) and any(place.file(id_, status).exists() for status in ("active", "archived")):
+    if _is_id(id_) and any(graph_folder.file(id_, status).exists() for status in ("active", "archived")):
         return None
-    path = (place.folder / recorded).resolve()
-    is_inside = path.parent in ((place.folder / folder).resolve() for folder in (PROJECTS, ARCHIVE))
+    path = (graph_folder.folder / recorded).resolve()
+    is_inside = path.parent in ((graph_folder.folder / folder).resolve() for folder in (PROJECTS, ARCHIVE))
     return path if is_inside and path.is_file() else None
 
 
-def _clear(place: GraphFolder, known: Set[str]) -> None:
+def _clear(graph_folder: GraphFolder, known: Set[str]) -> None:
     """Remove leftovers of crashes while projects were deleted, created or moved. Files of other programs stay."""
-    for id_ in _ids(place.folder / LOCKS, DELETED):
-        if id_ not in known:  # otherwise the registry could not be written
+    for id_ in _ids(graph_folder.folder / LOCKS, DELETED):
+        if id_ not in known:  # if it is, writing the registry has failed
             for folder in (PROJECTS, ARCHIVE):
-                _remove(place.folder / folder / f"{id_}.db")
-            place.lock(id_).unlink(missing_ok=True)
-        place.mark(id_).unlink(missing_ok=True)
+                _remove(graph_folder.folder / folder / f"{id_}.db")
+            graph_folder.lock(id_).unlink(missing_ok=True)
+        graph_folder.mark(id_).unlink(missing_ok=True)
     for folder in (PROJECTS, ARCHIVE):
-        inside = place.folder / folder
+        inside = graph_folder.folder / folder
         for id_ in _ids(inside, PART):
             (inside / f"{id_}{PART}").unlink(missing_ok=True)
         for id_ in _ids(inside, ".db"):

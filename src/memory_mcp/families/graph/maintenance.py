@@ -13,7 +13,7 @@ from memory_mcp.families.graph.model import Imported, NamedRelation, NewEntity, 
 from memory_mcp.families.graph.operations import Graph
 from memory_mcp.families.graph.schema import PROJECT_FILE, REGISTRY_FILE
 from memory_mcp.families.maintenance import (
-    BY_BACKUP,
+    RESTORE_HINT,
     DatabaseFile,
     ExportFolder,
     FamilyMaintenance,
@@ -136,7 +136,7 @@ def _compare(tenant: Tenant, registry: str, known: Mapping[str, Project]) -> Ite
     files = {one.path.stem: one for one in tenant.files(PROJECT_FILE)}
     for id_, project in known.items():
         if id_ not in files:
-            message = f"the file of the project {project.name!r} is gone. {BY_BACKUP}"
+            message = f"the file of the project {project.name!r} is gone. {RESTORE_HINT}"
             yield Finding("project", registry, "problem", message)
     for id_, one in files.items():
         if id_ not in known:

@@ -61,7 +61,7 @@ PREFIX = "graph:"  # of references
 
 
 def ref_of(project: str, entity: str) -> str:
-    """How one search over everything names an entity: `memory-mcp show` opens it."""
+    """The reference of an entity."""
     return f"{project_ref(project)}/{quote(entity, safe='')}"
 
 
@@ -95,7 +95,7 @@ class Projects:
 
 
 @dataclass(frozen=True)
-class ProjectNews:
+class ProjectResult:
     """A project, or none, and what happened to it."""
 
     project: Project | None
@@ -140,7 +140,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class KnownObservation:
-    """One that is there already."""
+    """An observation that exists already."""
 
     entity_name: str
     content: str

@@ -34,7 +34,7 @@ from memory_mcp.families.graph.model import (
     ref_of,
 )
 from memory_mcp.families.graph.projects import ProjectOperations, check_name, existing
-from memory_mcp.families.references import GroupSize, changed
+from memory_mcp.families.references import GroupSize, changed_meanwhile
 from memory_mcp.families.texts import Group, Text
 from memory_mcp.search import word_search
 from memory_mcp.search.text_facts import TextFacts
@@ -45,7 +45,7 @@ MAX_RELATIONS_PER_ENTITY = 4  # relations for each entity in a picture
 
 
 class Graph(ProjectOperations):
-    """Everything this server can do with knowledge graphs."""
+    """The operations on knowledge graphs."""
 
     def __init__(self, registries: Tenants, open_file: OpenFile, sessions: Sessions, changes: Changes) -> None:
         super().__init__(registries, open_file, sessions)
@@ -63,7 +63,7 @@ class Graph(ProjectOperations):
             skipped = [one for one, entity in made if not entity]
             not_stored = _not_stored(tx, skipped)
         created = Created([entity for _, entity in made if entity], [one.name for one in skipped])
-        return answers.written(answers.with_advice(created, not_stored))
+        return answers.cut_to_size(answers.with_advice(created, not_stored))
 
     def add_observations(
         self, caller: Caller, session: Session, project: str | None, facts: Sequence[Facts]
@@ -81,22 +81,22 @@ class Graph(ProjectOperations):
                         skipped.append(KnownObservation(fact.entity_name, content))
             storage.touch(tx, {ids[one.entity_name] for one in added})
             storage.clear_changes(tx)
-        return answers.written(Observed(added, skipped))
+        return answers.cut_to_size(Observed(added, skipped))
 
     def create_relations(
-        self, caller: Caller, session: Session, project: str | None, ties: Sequence[NamedRelation]
+        self, caller: Caller, session: Session, project: str | None, relations: Sequence[NamedRelation]
     ) -> Related:
         """Raises NotFound naming the entities that do not exist, and adds nothing then."""
         added, skipped = [], []
         with self._writing(caller, session, project) as tx:
-            ids = _known(tx, (name for tie in ties for name in (tie.source, tie.target)))
-            for tie in ties:
-                relation = storage.add_relation(tx, ids[tie.source], ids[tie.target], tie)
+            ids = _known(tx, (name for named in relations for name in (named.source, named.target)))
+            for named in relations:
+                relation = storage.add_relation(tx, ids[named.source], ids[named.target], named)
                 if relation:
                     added.append(relation)
                 else:
-                    skipped.append(tie)
-        return answers.written(Related(added, skipped))
+                    skipped.append(named)
+        return answers.cut_to_size(Related(added, skipped))
 
     def delete_entities(
         self, caller: Caller, session: Session, project: str | None, names: Sequence[str]
@@ -120,14 +120,14 @@ class Graph(ProjectOperations):
         return DeletedCount(count)
 
     def delete_relations(
-        self, caller: Caller, session: Session, project: str | None, ties: Sequence[NamedRelation]
+        self, caller: Caller, session: Session, project: str | None, relations: Sequence[NamedRelation]
     ) -> DeletedCount:
         count = 0
         with self._writing(caller, session, project) as tx:
-            ids = storage.ids_of(tx, {name for tie in ties for name in (tie.source, tie.target)})
-            for tie in ties:
-                if tie.source in ids and tie.target in ids:
-                    count += storage.delete_relation(tx, ids[tie.source], ids[tie.target], tie.relation_type)
+            ids = storage.ids_of(tx, {name for named in relations for name in (named.source, named.target)})
+            for named in relations:
+                if named.source in ids and named.target in ids:
+                    count += storage.delete_relation(tx, ids[named.source], ids[named.target], named.relation_type)
         return DeletedCount(count)
 
     def search(self, caller: Caller, session: Session, project: str | None, query: str, limit: int) -> Nodes:
@@ -135,7 +135,9 @@ class Graph(ProjectOperations):
         if not query:
             raise Invalid("Give words to look for.", hint="read_graph reads everything.", field="query")
         with self._reading(caller, session, project) as tx:
-            matches = word_search.by_words(storage.WordIndex(tx), query, max(MAX_WORD_HITS, limit), falls_back=True)
+            matches = word_search.by_words(
+                storage.GraphWordIndex(tx), query, max(MAX_WORD_HITS, limit), falls_back=True
+            )
             scores = matches.scores()
             best = sorted(scores, key=lambda number: (-scores[number], number))[:limit]
             ids = storage.ids_by_number(tx, best)
@@ -190,7 +192,7 @@ class Graph(ProjectOperations):
         with self._writing(caller, None, project) as tx:
             entity, _ = _whole(tx, project, name)
             if entity.observations != list(was):
-                raise changed(f"The entity {name!r}")
+                raise changed_meanwhile(f"The entity {name!r}")
             removed = [content for content in was if content not in observations]
             storage.delete_observations(tx, entity.id, Facts(name, tuple(removed)))
             for content in observations:
@@ -212,7 +214,7 @@ class Graph(ProjectOperations):
             return storage.projects(tx, "active")
 
     def groups(self, caller: Caller) -> Iterator[Group]:
-        """Every active project as texts, for one search over everything."""
+        """Every active project as texts, for recall."""
         for project in self._active(caller):
             yield Group(
                 project.name,
@@ -262,8 +264,8 @@ class Graph(ProjectOperations):
 
     def everything_of(self, caller: Caller, project: Project) -> Iterator[Entity | Relation]:
         """The same as `everything`, of a project that may be archived."""
-        place = self._folder(caller.user)
-        db = self._files.get(place.file(project.id, project.status), place.lock(project.id))
+        graph_folder = self._folder(caller.user)
+        db = self._files.get(graph_folder.file(project.id, project.status), graph_folder.lock(project.id))
         with _reading_indexed(db) as tx:
             yield from _everything(tx)
 
@@ -272,7 +274,7 @@ class Graph(ProjectOperations):
         caller: Caller,
         project: str,
         entities: Sequence[NewEntity],
-        ties: Sequence[NamedRelation],
+        relations: Sequence[NamedRelation],
         description: str = "",
         *,
         any_name: bool = False,
@@ -282,13 +284,15 @@ class Graph(ProjectOperations):
         Known entities and relations stay as they are. A relation whose ends are unknown is left out and counted. With
         `any_name` the name of the project may be no slug: other programs allow more.
         """
-        place = self._folder(caller.user)
-        with place.registry.write() as registry:
+        graph_folder = self._folder(caller.user)
+        with graph_folder.registry.write() as registry:
             if storage.project(registry, project) is None:
-                self._create_project(registry, place, project, description, any_name=any_name)
+                self._create_project(registry, graph_folder, project, description, any_name=any_name)
         with self._writing(caller, None, project) as tx:
             added = [storage.add_entity(tx, entity) for entity in entities]
-            ids = storage.ids_of(tx, {entity.name for entity in entities} | {name for tie in ties for name in tie.ends})
+            ids = storage.ids_of(
+                tx, {entity.name for entity in entities} | {name for named in relations for name in named.ends}
+            )
             late = [
                 storage.add_observation(tx, ids[entity.name], entity.name, content)
                 for entity, new in zip(entities, added, strict=True)
@@ -296,8 +300,8 @@ class Graph(ProjectOperations):
                 for content in entity.observations
             ]
             storage.touch(tx, {ids[one.entity_name] for one in late if one})
-            whole = [tie for tie in ties if tie.source in ids and tie.target in ids]
-            related = [storage.add_relation(tx, ids[tie.source], ids[tie.target], tie) for tie in whole]
+            whole = [named for named in relations if named.source in ids and named.target in ids]
+            related = [storage.add_relation(tx, ids[named.source], ids[named.target], named) for named in whole]
             storage.clear_changes(tx)
         first = [len(entity.observations) for entity in added if entity]
         return Imported(
@@ -305,7 +309,7 @@ class Graph(ProjectOperations):
             observations=sum(first) + sum(one is not None for one in late),
             relations=sum(one is not None for one in related),
             known=added.count(None) + related.count(None),
-            dangling=len(ties) - len(whole),
+            dangling=len(relations) - len(whole),
         )
 
     def compare_graph(
@@ -313,7 +317,7 @@ class Graph(ProjectOperations):
         caller: Caller,
         project: str,
         entities: Iterable[NewEntity],
-        ties: Iterable[NamedRelation],
+        relations: Iterable[NamedRelation],
         *,
         archived: bool = False,
         any_name: bool = False,
@@ -325,9 +329,9 @@ class Graph(ProjectOperations):
         if there is None:
             if not (any_name and project):
                 check_name(project)
-            return answers.newness((), entities, ties)
+            return answers.count_new((), entities, relations)
         known = self.everything_of(caller, there) if archived else self.everything(caller, project)
-        return answers.newness(known, entities, ties)
+        return answers.count_new(known, entities, relations)
 
     @contextmanager
     def _writing(self, caller: Caller, session: Session | None, name: str | None) -> Iterator[Write]:

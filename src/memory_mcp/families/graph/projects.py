@@ -1,4 +1,4 @@
-"""A user's projects: created, switched to, archived, restored, deleted; and the file of each."""
+"""A user's projects: create, switch, archive, restore and delete them."""
 
 import re
 import threading
@@ -13,7 +13,7 @@ from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families.graph import answers, storage
 from memory_mcp.families.graph.files import GraphFolder, OpenFile, OpenFiles, repair
-from memory_mcp.families.graph.model import Project, ProjectNews, Projects, Status
+from memory_mcp.families.graph.model import Project, ProjectResult, Projects, Status
 from memory_mcp.nearness import not_found, seen_by
 from memory_mcp.sessions import Session, Sessions
 
@@ -32,7 +32,7 @@ class ProjectOperations:
         self._sessions = sessions
         self._repair_lock = threading.Lock()
         self._repaired_users: set[str] = set()
-        sessions.on_end(self.forget_sessions)
+        sessions.on_end(self.clear_active_projects)
 
     def open_local(self) -> None:
         """Open the local user's registry now, so that a damaged or newer one is reported at the start."""
@@ -41,8 +41,8 @@ class ProjectOperations:
     def close(self) -> None:
         self._files.close()
 
-    def forget_sessions(self, user: str, session_ids: Sequence[str]) -> None:
-        """These sessions have ended: they work in no project."""
+    def clear_active_projects(self, user: str, session_ids: Sequence[str]) -> None:
+        """Called when sessions have ended: they have no active project any more."""
         if not self._registries.exists(user):
             return
         with self._registries.database(user).write() as tx:
@@ -54,66 +54,66 @@ class ProjectOperations:
 
     def create_project(self, caller: Caller, session: Session, name: str, description: str) -> Project:
         """Create a project with a file of its own and work in it. Raises Conflict if the name is taken."""
-        place = self._folder(caller.user)
-        with self._sessions.hold_for_write(caller.user, session), place.registry.write() as tx:
-            project = self._create_project(tx, place, name, description)
+        graph_folder = self._folder(caller.user)
+        with self._sessions.hold_for_write(caller.user, session), graph_folder.registry.write() as tx:
+            project = self._create_project(tx, graph_folder, name, description)
             storage.set_active(tx, session.id, project.id)
         return project
 
     def _create_project(
-        self, tx: Write, place: GraphFolder, name: str, description: str, *, any_name: bool = False
+        self, tx: Write, graph_folder: GraphFolder, name: str, description: str, *, any_name: bool = False
     ) -> Project:
         if not (any_name and name):
             check_name(name)
         if taken := storage.project(tx, name):
             raise Conflict(f"There is a project called {name!r} already.", hint=NEXT_TOOL[taken.status], field="name")
         id_ = str(uuid4())
-        path = place.file(id_, "active")
-        self._files.get(path, place.lock(id_), make=True)
-        return storage.add_project(tx, id_, name, description, place.relative(path))
+        path = graph_folder.file(id_, "active")
+        self._files.get(path, graph_folder.lock(id_), make=True)
+        return storage.add_project(tx, id_, name, description, graph_folder.relative(path))
 
-    def switch_project(self, caller: Caller, session: Session, name: str) -> ProjectNews:
+    def switch_project(self, caller: Caller, session: Session, name: str) -> ProjectResult:
         """Work in a project from now on, for the rest of the session."""
-        place = self._folder(caller.user)
-        with self._sessions.hold_for_write(caller.user, session), place.registry.write() as tx:
-            project = _active_one(tx, caller, name, "name")
-            self._open(place, project)  # a damaged or lost file is an error now, not at the next call
+        graph_folder = self._folder(caller.user)
+        with self._sessions.hold_for_write(caller.user, session), graph_folder.registry.write() as tx:
+            project = _existing_active(tx, caller, name, "name")
+            self._open(graph_folder, project)  # a damaged or lost file is an error now, not at the next call
             storage.set_active(tx, session.id, project.id)
-        return ProjectNews(project, f"Working in {name!r} now.")
+        return ProjectResult(project, f"Working in {name!r} now.")
 
-    def current_project(self, caller: Caller, session: Session) -> ProjectNews:
+    def current_project(self, caller: Caller, session: Session) -> ProjectResult:
         with self._folder(caller.user).registry.read() as tx:
             project = storage.active(tx, session.id)
-        return ProjectNews(project, f"Working in {project.name!r}." if project else f"{NO_PROJECT} {CHOOSE_PROJECT}")
+        return ProjectResult(project, f"Working in {project.name!r}." if project else f"{NO_PROJECT} {CHOOSE_PROJECT}")
 
-    def archive_project(self, caller: Caller, name: str) -> ProjectNews:
+    def archive_project(self, caller: Caller, name: str) -> ProjectResult:
         """Archive a project with its data. No session has it as its active project afterwards."""
         project = self._move(caller, name, "active", "archived")
-        return ProjectNews(project, f"{name!r} is archived. restore_project brings it back.")
+        return ProjectResult(project, f"{name!r} is archived. restore_project brings it back.")
 
     def restore_project(self, caller: Caller, name: str) -> Project:
         return self._move(caller, name, "archived", "active")
 
-    def delete_project(self, caller: Caller, name: str) -> ProjectNews:
+    def delete_project(self, caller: Caller, name: str) -> ProjectResult:
         """Delete a project and all its data for good."""
-        place = self._folder(caller.user)
-        with place.registry.write() as tx:
+        graph_folder = self._folder(caller.user)
+        with graph_folder.registry.write() as tx:
             project = existing(tx, caller, name)
             storage.remove_project(tx, project.id)
             # If a step fails from here on, the next start finishes it: a project with a mark is being deleted.
-            mark = place.mark(project.id)
+            mark = graph_folder.mark(project.id)
             mark.parent.mkdir(mode=0o700, exist_ok=True)
             mark.touch()
         try:
             with suppress(NotFound):  # the file is lost already
-                self._detach(place, project.id, project.status).remove()
+                self._detach(graph_folder, project.id, project.status).remove()
         except Unavailable:
-            return ProjectNews(
+            return ProjectResult(
                 None, f"{name!r} is deleted. Its file is in use or damaged, and is removed at the next start."
             )
-        for left in (place.lock(project.id), mark):
+        for left in (graph_folder.lock(project.id), mark):
             left.unlink(missing_ok=True)
-        return ProjectNews(None, f"{name!r} is deleted, with all its data.")
+        return ProjectResult(None, f"{name!r} is deleted, with all its data.")
 
     def _move(self, caller: Caller, name: str, before: Status, after: Status) -> Project:
         """Move a project's file, and record that in the registry.
@@ -122,14 +122,14 @@ class ProjectOperations:
         crash. So while a large file is copied, no project of this user can be created, switched to, moved or deleted.
         Entities can be read and written meanwhile.
         """
-        place = self._folder(caller.user)
+        graph_folder = self._folder(caller.user)
         try:
-            with place.registry.write() as tx:
+            with graph_folder.registry.write() as tx:
                 project = _existing_with(tx, caller, name, before)
-                target = place.file(project.id, after)
-                storage.set_status(tx, project.id, after, place.relative(target))
+                target = graph_folder.file(project.id, after)
+                storage.set_status(tx, project.id, after, graph_folder.relative(target))
                 storage.clear_active_project(tx, project.id)
-                self._detach(place, project.id, before).move(target)
+                self._detach(graph_folder, project.id, before).move(target)
                 return existing(tx, caller, name)
         except Unavailable:
             # The file may have been moved and the registry not written. The file's path decides.
@@ -140,38 +140,38 @@ class ProjectOperations:
                 raise
             return project
 
-    def _detach(self, place: GraphFolder, project_id: str, status: Status) -> Database:
+    def _detach(self, graph_folder: GraphFolder, project_id: str, status: Status) -> Database:
         """A project's file, to move or remove it. No other call in this process gets it afterwards."""
-        path = place.file(project_id, status)
-        db = self._files.get(path, place.lock(project_id))
+        path = graph_folder.file(project_id, status)
+        db = self._files.get(path, graph_folder.lock(project_id))
         self._files.detach(path)
         return db
 
     def _project(self, caller: Caller, session: Session | None, name: str | None) -> Database:
         """The file of the named project, or of the session's active one."""
-        place = self._folder(caller.user)
+        graph_folder = self._folder(caller.user)
         project = None
-        with place.registry.read() as tx:
+        with graph_folder.registry.read() as tx:
             if name is not None:
-                project = _active_one(tx, caller, name, "project")
+                project = _existing_active(tx, caller, name, "project")
             elif session is not None:
                 project = storage.active(tx, session.id)
         if project is None:
             raise NotFound(NO_PROJECT, hint=CHOOSE_PROJECT, code="no_active_project")
-        return self._open(place, project)
+        return self._open(graph_folder, project)
 
-    def _open(self, place: GraphFolder, project: Project) -> Database:
-        return self._files.get(place.file(project.id, "active"), place.lock(project.id))
+    def _open(self, graph_folder: GraphFolder, project: Project) -> Database:
+        return self._files.get(graph_folder.file(project.id, "active"), graph_folder.lock(project.id))
 
     def _folder(self, user: str) -> GraphFolder:
-        """Where a user's projects lie, after a crash has been repaired."""
-        place = GraphFolder(self._registries.database(user), self._registries.folder(user))
+        """The folder of a user's projects. At first use, leftovers of a crash are repaired."""
+        graph_folder = GraphFolder(self._registries.database(user), self._registries.folder(user))
         if user not in self._repaired_users:
             with self._repair_lock:
                 if user not in self._repaired_users:  # by another thread
-                    repair(place)
+                    repair(graph_folder)
                     self._repaired_users.add(user)
-        return place
+        return graph_folder
 
 
 def check_name(name: str) -> None:
@@ -202,7 +202,7 @@ def _existing_with(tx: Read, caller: Caller, name: str, status: Status) -> Proje
     return project
 
 
-def _active_one(tx: Read, caller: Caller, name: str, field: str) -> Project:
+def _existing_active(tx: Read, caller: Caller, name: str, field: str) -> Project:
     project = existing(tx, caller, name, field)
     if project.status == "archived":
         raise Conflict(f"The project {name!r} is archived.", hint=NEXT_TOOL["archived"], field=field)

@@ -8,7 +8,7 @@ from memory_mcp.families.family import Call
 from memory_mcp.families.graph.editing import EDITING
 from memory_mcp.families.graph.model import PREFIX, Entity, Nodes, Relation, project_ref, ref_of, split_ref
 from memory_mcp.families.graph.operations import Graph
-from memory_mcp.families.references import Named, Opened, References, TakesReference, text_of_list
+from memory_mcp.families.references import NamedByReference, Opened, References, TakesReference, text_of_list
 
 
 def _open(call: Call[Graph], ref: str) -> Opened:
@@ -16,14 +16,14 @@ def _open(call: Call[Graph], ref: str) -> Opened:
     return _entity(call, project, name) if name else _project(call, project)
 
 
-def _named_entity(text: str) -> Named | None:
+def _named_entity(text: str) -> NamedByReference | None:
     project, name = split_ref(text)
-    return Named(name, {"project": project}) if text.startswith(PREFIX) and name else None
+    return NamedByReference(name, {"project": project}) if text.startswith(PREFIX) and name else None
 
 
-def _named_project(text: str) -> Named | None:
+def _named_project(text: str) -> NamedByReference | None:
     project, name = split_ref(text)
-    return Named(project) if text.startswith(PREFIX) and not name else None
+    return NamedByReference(project) if text.startswith(PREFIX) and not name else None
 
 
 ENTITY = TakesReference(_named_entity)

@@ -13,7 +13,7 @@ PROJECT = migrations.load(_HERE / "project", 0x4D4D4347, adopt=adoption.adopt_pr
 
 
 def rebuild_index(tx: Write) -> None:
-    """Fill an index of words that is empty."""
+    """Fill a full-text index that is empty."""
     storage.clear_index(tx)
     storage.repair_index(tx)
 

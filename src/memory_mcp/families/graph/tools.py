@@ -16,7 +16,7 @@ from memory_mcp.families.graph.model import (
     Nodes,
     Observed,
     Project,
-    ProjectNews,
+    ProjectResult,
     Projects,
     Related,
 )
@@ -64,9 +64,14 @@ class SwitchProject(Arguments):
 
 
 @graph.tool(
-    SwitchProject, answers=ProjectNews, title="Switch project", needs=Scope.READ, idempotent=True, changes_session=True
+    SwitchProject,
+    answers=ProjectResult,
+    title="Switch project",
+    needs=Scope.READ,
+    idempotent=True,
+    changes_session=True,
 )
-def switch_project(call: Call[Graph], arguments: SwitchProject) -> ProjectNews:
+def switch_project(call: Call[Graph], arguments: SwitchProject) -> ProjectResult:
     """Graph: make a project this session's active one."""
     return call.operations.switch_project(call.caller, call.session, arguments.name)
 
@@ -75,8 +80,8 @@ class NoArguments(Arguments):
     pass
 
 
-@graph.tool(NoArguments, answers=ProjectNews, title="Current project", needs=Scope.READ, idempotent=True)
-def get_current_project(call: Call[Graph], arguments: NoArguments) -> ProjectNews:
+@graph.tool(NoArguments, answers=ProjectResult, title="Current project", needs=Scope.READ, idempotent=True)
+def get_current_project(call: Call[Graph], arguments: NoArguments) -> ProjectResult:
     """Graph: the session's active project, if any."""
     return call.operations.current_project(call.caller, call.session)
 
@@ -87,13 +92,13 @@ class ArchiveProject(Arguments):
 
 @graph.tool(
     ArchiveProject,
-    answers=ProjectNews,
+    answers=ProjectResult,
     title="Archive a project",
     needs=Scope.DELETE,
     changes_session=True,
     without_read=("message",),
 )
-def archive_project(call: Call[Graph], arguments: ArchiveProject) -> ProjectNews:
+def archive_project(call: Call[Graph], arguments: ArchiveProject) -> ProjectResult:
     """Graph: put a project away with its data. restore_project brings it back."""
     return call.operations.archive_project(call.caller, arguments.name)
 
@@ -104,14 +109,14 @@ class DeleteProject(Arguments):
 
 @graph.tool(
     DeleteProject,
-    answers=ProjectNews,
+    answers=ProjectResult,
     title="Delete a project",
     needs=Scope.DELETE,
     destructive=True,
     changes_session=True,
     without_read=("message",),
 )
-def delete_project(call: Call[Graph], arguments: DeleteProject) -> ProjectNews:
+def delete_project(call: Call[Graph], arguments: DeleteProject) -> ProjectResult:
     """Graph: delete a project and all its data for good."""
     return call.operations.delete_project(call.caller, arguments.name)
 
@@ -189,7 +194,7 @@ class RelationToCreate(RelationNamed):
     relation_type: Kind = Field(description="Relation type in active voice (e.g., uses, depends_on, manages)")
 
 
-def _ties(relations: Sequence[RelationNamed]) -> list[NamedRelation]:
+def _named_relations(relations: Sequence[RelationNamed]) -> list[NamedRelation]:
     return [NamedRelation(one.source, one.target, one.relation_type) for one in relations]
 
 
@@ -200,7 +205,9 @@ class CreateRelations(InProject):
 @graph.tool(CreateRelations, answers=Related, title="Create relations", needs=Scope.LINK, idempotent=True)
 def create_relations(call: Call[Graph], arguments: CreateRelations) -> Related:
     """Graph: relate entities that exist."""
-    return call.operations.create_relations(call.caller, call.session, arguments.project, _ties(arguments.relations))
+    return call.operations.create_relations(
+        call.caller, call.session, arguments.project, _named_relations(arguments.relations)
+    )
 
 
 class SearchNodes(InProject):
@@ -287,4 +294,6 @@ class DeleteRelations(InProject):
 )
 def delete_relations(call: Call[Graph], arguments: DeleteRelations) -> DeletedCount:
     """Graph: delete relations."""
-    return call.operations.delete_relations(call.caller, call.session, arguments.project, _ties(arguments.relations))
+    return call.operations.delete_relations(
+        call.caller, call.session, arguments.project, _named_relations(arguments.relations)
+    )

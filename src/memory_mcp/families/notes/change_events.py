@@ -6,7 +6,7 @@ from memory_mcp.changes import Changes
 from memory_mcp.families.notes.addresses import RECENT_URI, namespace_uri, note_uri, tag_uri
 from memory_mcp.families.notes.model import Note
 from memory_mcp.families.notes.storage import notes
-from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.search_index import IndexFiles
 
 VECTORS = "vectors"  # the topic of pages that show how many notes have their vectors
@@ -31,7 +31,7 @@ class NoteEvents:
         if not uris or len(elsewhere) > 1:
             self._changes.publish(user, elsewhere, list_changed=list_changed)
 
-    def publish_links(self, user: str, *ends: Stored) -> None:
+    def publish_links(self, user: str, *ends: StoredNote) -> None:
         """The links between these notes changed."""
         namespaces = {end.note.namespace for end in ends}
         shared = namespaces.pop() if len(namespaces) == 1 else None

@@ -97,8 +97,8 @@ def _import(notes: Notes, source: ImportFolder) -> None:
 def _import_links(notes: Notes, source: ImportFolder) -> None:
     caller = source.caller
     there = {(source_id, target_id, kind) for source_id, target_id, kind, _ in notes.transfer.every_link(caller)}
-    for place, fields in source.lines(FOLDER, LINKS):
-        with source.one(place):
+    for location, fields in source.lines(FOLDER, LINKS):
+        with source.one(location):
             if fields["kind"] not in ("link", "supersedes"):
                 raise Invalid(f"no link is a {fields['kind']!r}")
             link = text_of(fields, "source_id"), text_of(fields, "target_id"), str(fields["kind"])
@@ -172,7 +172,7 @@ def _check(inspection: Inspection) -> Iterator[Finding]:
             if not file.path.exists() or not integrity.is_current(file.path, file.kind.schema, file.lock):
                 continue
             with inspection.open(file) as db, db.read() as tx:
-                synced, skipped = namespaces.namespaces(tx), namespaces.set_aside(tx)
+                synced, skipped = namespaces.namespaces(tx), namespaces.skipped_records(tx)
         except AppError:  # found with the databases
             continue
         inspection.checked["synced namespaces"] += len(synced)

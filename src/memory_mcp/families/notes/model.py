@@ -13,7 +13,7 @@ from memory_mcp.time_spans import ANY_TIME, Span
 Source = Literal["mcp", "ui", "import", "sync", "hook"]
 Mode = Literal["hybrid", "lexical", "semantic"]
 
-MAX_METADATA_BYTES = 1024 * 1024  # bytes
+MAX_METADATA_BYTES = 1024 * 1024
 ARCHIVED = "archived"  # the tag of a note that was deleted softly
 SYSTEM_TAGS = ("mcp", "memory")
 IMPORTED_FROM = "imported_from"  # the key of an Origin in a note's metadata
@@ -46,7 +46,7 @@ class NewNote:
 
 @dataclass(frozen=True)
 class ImportOrigin:
-    """Where an imported note came from and what it said there. In its metadata, as `imported_from`."""
+    """Where an imported note came from, and a digest of its text there. In its metadata, as `imported_from`."""
 
     format: str
     id: str
@@ -95,7 +95,7 @@ def folded(text: str) -> str:
 
 @dataclass(frozen=True)
 class Revision:
-    """What to change of a note; None leaves it as it is."""
+    """Changes of a note. A field that is None stays as it is."""
 
     content: str | None = None
     title: str | None = None
@@ -112,7 +112,7 @@ class Revision:
 
 @dataclass(frozen=True)
 class Filter:
-    """Which notes to look at: those that fit all of it."""
+    """Which notes are wanted: those that match all of the fields."""
 
     namespace: str | None = None
     within: str | None = None  # the namespace that the caller is confined to
@@ -145,7 +145,7 @@ class UpdatedCursor:
 
 @dataclass(frozen=True)
 class CreatedCursor:
-    """Where a list of notes, the one created first leading, goes on. It says nothing about other notes."""
+    """Where a list of notes, the oldest first, goes on. It reveals nothing about other notes."""
 
     created_at: str = ""
     id: str = ""
@@ -157,7 +157,7 @@ class NoteQuery:
     filter: Filter = Filter()
     mode: Mode = "hybrid"
     limit: int = 20
-    offset: int = 0  # hits to pass over
+    offset: int = 0  # hits to skip
     has_details: bool = True  # each hit has the parts of its score
     falls_back: bool = True  # to the plain words of an FTS5 expression that matches nothing
 
@@ -166,7 +166,7 @@ class NoteQuery:
         return self.offset + self.limit
 
 
-# Answers go over the wire as they stand.
+# Answers: their fields are sent as they are.
 
 Total = Annotated[int, Field(description="How many there are in all.")]
 NextOffset = Annotated[int | None, LEFT_OUT, Field(description="There are more: give this as the offset.")]
@@ -368,7 +368,7 @@ class Stats:
 
 @dataclass(frozen=True)
 class Totals:
-    """What Home shows of the notes."""
+    """The numbers that Home shows about notes."""
 
     notes: int
     kept: int  # with those that have expired

@@ -35,7 +35,7 @@ class NoteSearch:
     vectors: VectorSearch
     vector: QueryVector | None  # None: by words alone
 
-    def page(self, tx: Read) -> "tuple[list[tuple[notes.Stored, RankedNote]], bool, str | None]":
+    def page(self, tx: Read) -> "tuple[list[tuple[notes.StoredNote, RankedNote]], bool, str | None]":
         """The hits of the page, whether there are more, and a notice."""
         ranked, notice = self._ranked(tx) if self.query.query else (self._newest(tx), None)
         ranked, has_more = ranked[: self.query.limit], len(ranked) > self.query.limit
@@ -88,7 +88,7 @@ class NoteSearch:
             moved |= dict.fromkeys(one for one in reversed(chain) if one == seq or one in wanted)
         return list(moved), [seq for seq in wanted if seq not in set(order)]
 
-    def hit(self, stored: notes.Stored, ranked: RankedNote) -> NoteHit:
+    def hit(self, stored: notes.StoredNote, ranked: RankedNote) -> NoteHit:
         note = stored.note
         return NoteHit(
             id=note.id,

@@ -32,7 +32,7 @@ from memory_mcp.families.notes.model import (
 )
 from memory_mcp.families.notes.result_limits import cut, cut_links, cut_neighbors, size
 from memory_mcp.families.notes.storage import counts, index, links, lists, notes
-from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.references import GroupSize
 from memory_mcp.families.texts import searched
 from memory_mcp.nearness import did_you_mean, nearest
@@ -89,7 +89,9 @@ class NoteReader:
             note = stored.note
             if version is not None and version != note.version:
                 note = _version(tx, stored, version, caller.confined_to)
-            linked = links.of(tx, stored.seq, caller.confined_to, links_offset, MAX_LINKS) if include_links else None
+            linked = (
+                links.links_of(tx, stored.seq, caller.confined_to, links_offset, MAX_LINKS) if include_links else None
+            )
         return replace(note, links=cut_links(linked, links_offset) if linked else None)
 
     def search(self, caller: Caller, query: NoteQuery) -> NoteHits:
@@ -112,7 +114,7 @@ class NoteReader:
 
     def _count(self, caller: Caller, chosen: Filter) -> int:
         with self._db(caller).read() as tx:
-            return lists.count(tx, _seen_by(caller, chosen))
+            return lists.count(tx, _visible_to(caller, chosen))
 
     def _hits(self, caller: Caller, query: NoteQuery) -> tuple[list[NoteHit], bool, str | None]:
         if not query.query and query.filter.is_empty:
@@ -120,7 +122,7 @@ class NoteReader:
                 "Give words to look for, or a filter.", hint="memory_recent lists the latest notes.", field="query"
             )
         file = self._files.of(caller.user)
-        query = replace(query, filter=_seen_by(caller, query.filter))
+        query = replace(query, filter=_visible_to(caller, query.filter))
         vector, notice = note_search.query_vector(file.db, self._files.queries, query)
         search = note_search.NoteSearch(query, file.vectors, vector)
         with file.db.read() as tx:
@@ -129,7 +131,7 @@ class NoteReader:
         return [search.hit(stored, ranked) for stored, ranked in found], has_more, notices
 
     def recent(self, caller: Caller, chosen: Filter, limit: int, offset: int = 0) -> Recent:
-        seen = _seen_by(caller, chosen)
+        seen = _visible_to(caller, chosen)
         with self._db(caller).read() as tx:
             found = _listed(lists.recent(tx, seen, offset, limit), offset, lists.count(tx, seen), limit)
         return found if found.total else replace(found, notice=self._namespace_notice(caller, chosen.namespace))
@@ -146,7 +148,7 @@ class NoteReader:
     ) -> tuple[list[NoteSummary], UpdatedCursor | None]:
         """A page of a list for users, last written first, and the next cursor. `archived`: of soft-deleted notes."""
         with self._db(caller).read() as tx:
-            found, following = lists.page(tx, _seen_by(caller, chosen), words, after, limit, archived=archived)
+            found, following = lists.page(tx, _visible_to(caller, chosen), words, after, limit, archived=archived)
         return [replace(note, snippet=snippets.beginning(note.snippet)) for note in found], following
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
@@ -179,7 +181,7 @@ class NoteReader:
             return lists.namespaces_starting(tx, caller.confined_to, prefix, limit)
 
     def tags(self, caller: Caller, namespace: str | None, min_count: int, offset: int = 0) -> TagCounts:
-        seen = _seen_by(caller, Filter(namespace))
+        seen = _visible_to(caller, Filter(namespace))
         with self._db(caller).read() as tx:
             found = lists.tag_counts(tx, seen, min_count, MAX_TAGS_LISTED, offset)
             is_all = not offset and len(found) < MAX_TAGS_LISTED
@@ -211,7 +213,7 @@ class NoteReader:
 
     def stats(self, caller: Caller, namespace: str | None) -> Stats:
         with self._db(caller).read() as tx:
-            found = lists.stats(tx, _seen_by(caller, Filter(namespace)))
+            found = lists.stats(tx, _visible_to(caller, Filter(namespace)))
         names = sorted(found.by_namespace, key=lambda name: (-found.by_namespace[name], name))
         shown = list(within_budget(names, lambda name: 20 + len(name.encode())))
         missing = len(names) - len(shown)
@@ -272,7 +274,7 @@ class NoteReader:
         ready."""
         with self._db(caller).read() as tx:
             space = vectors.space(tx)
-            waiting, total, embedded = index.count_waiting(tx), counts.kept(tx), index.count_embedded(tx)
+            waiting, total, embedded = index.count_waiting(tx), counts.count_unarchived(tx), index.count_embedded(tx)
         backend = self._files.queries.backend(space)
         return EmbedStats(
             queue_size=waiting,
@@ -295,12 +297,12 @@ class NoteReader:
         return self._files.of(caller.user).db
 
 
-def _seen_by(caller: Caller, chosen: Filter) -> Filter:
+def _visible_to(caller: Caller, chosen: Filter) -> Filter:
     """The filter, limited to the notes that the caller may see."""
     return replace(chosen, within=caller.confined_to)
 
 
-def _version(tx: Read, stored: Stored, version: int, within: str | None) -> Note:
+def _version(tx: Read, stored: StoredNote, version: int, within: str | None) -> Note:
     former = notes.former(tx, stored, version, within)
     if former is None:
         raise NotFound(f"This note has no version {version} to show. Its latest is {stored.note.version}.")

@@ -12,17 +12,21 @@ from memory_mcp.families.notes.addresses import CONVERSATION, note_uri
 from memory_mcp.families.notes.editing import EDITING
 from memory_mcp.families.notes.model import Filter, Note
 from memory_mcp.families.notes.operations import Notes
-from memory_mcp.families.references import Named, Opened, References, TakesReference, text_of_list
+from memory_mcp.families.references import NamedByReference, Opened, References, TakesReference, text_of_list
 
 MAX_MESSAGES = 5000  # of a conversation that is opened as one text
 
 
-def _named_note(text: str) -> Named | None:
-    return Named(decoded(text.removeprefix(resources.NOTE))) if text.startswith(resources.NOTE) else None
+def _named_note(text: str) -> NamedByReference | None:
+    return NamedByReference(decoded(text.removeprefix(resources.NOTE))) if text.startswith(resources.NOTE) else None
 
 
-def _named_namespace(text: str) -> Named | None:
-    return Named(decoded(text.removeprefix(resources.NAMESPACE))) if text.startswith(resources.NAMESPACE) else None
+def _named_namespace(text: str) -> NamedByReference | None:
+    return (
+        NamedByReference(decoded(text.removeprefix(resources.NAMESPACE)))
+        if text.startswith(resources.NAMESPACE)
+        else None
+    )
 
 
 NOTE_ID = TakesReference(_named_note)

@@ -13,16 +13,16 @@ from memory_mcp.families.notes.replica_merge import Marks, ReplicaChanges, link_
 from memory_mcp.families.notes.replica_records import first_within, records_of
 from memory_mcp.families.notes.storage import notes
 from memory_mcp.families.notes.storage.sync import clock, fields, namespaces, outbox, wikilinks
-from memory_mcp.sync.model import NamespaceCursor, Outgoing, ReplicaState, SkippedRecord, Synced
+from memory_mcp.sync.model import NamespaceCursor, Outgoing, ReplicaState, SkippedRecord, SyncedNamespace
 from memory_mcp.sync.protocol import MAX_AHEAD_MS
 from memory_mcp.sync.records import Record
 
 log = logging.getLogger(__name__)
 
-STEADY_MS = 500  # a smaller change of the clock offset is ignored
+MIN_OFFSET_CHANGE_MS = 500  # a smaller change of the clock offset is ignored
 
 
-class Replica:
+class NoteReplica:
     """Implements sync's Replica on the notes' file."""
 
     def __init__(self, user: str, db: UserDatabase, publish: Callable[[ReplicaChanges], None]) -> None:
@@ -34,13 +34,13 @@ class Replica:
         with self._db.read() as tx:
             return clock.state(tx)
 
-    def namespaces(self) -> list[Synced]:
+    def namespaces(self) -> list[SyncedNamespace]:
         with self._db.read() as tx:
             return namespaces.namespaces(tx)
 
-    def set_aside(self) -> list[SkippedRecord]:
+    def skipped(self) -> list[SkippedRecord]:
         with self._db.read() as tx:
-            return namespaces.set_aside(tx)
+            return namespaces.skipped_records(tx)
 
     def cursors(self) -> list[NamespaceCursor]:
         with self._db.read() as tx:
@@ -67,7 +67,7 @@ class Replica:
     def clear(self, namespace: str) -> None:
         with self._db.write() as tx:
             _require_synced(tx, namespace)
-            namespaces.forget(tx, namespace)
+            namespaces.untrack(tx, namespace)
 
     def outgoing(self, after: int, max_records: int, max_bytes: int) -> list[Outgoing]:
         changed = ReplicaChanges()
@@ -92,7 +92,7 @@ class Replica:
         merged: Sequence[Record],
         ticket: str,
         hub_now: str,
-        set_aside: Sequence[SkippedRecord] = (),
+        skipped: Sequence[SkippedRecord] = (),
     ) -> None:
         marks = parse_bodies(merged)
         with self._db.write() as tx:
@@ -103,9 +103,9 @@ class Replica:
             taken = [one for one in outgoing if one.record.id not in refused]
             unchanged = outbox.acknowledge(tx, [one.ticket for one in taken])
             with _applying_changes(tx):
-                fields.match_hub(tx, unchanged, hub_now)
+                fields.apply_hub_limits(tx, unchanged, hub_now)
             namespaces.set_pushed(tx, [one.record.id for one in taken])
-            changed = self._merge_all(tx, merged, marks, set_aside, namespace=None)
+            changed = self._merge_all(tx, merged, marks, skipped, namespace=None)
         self._publish(changed)
 
     def merge_page(
@@ -115,11 +115,11 @@ class Replica:
         cursor: int,
         ticket: str,
         left: int,
-        set_aside: Sequence[SkippedRecord] = (),
+        skipped: Sequence[SkippedRecord] = (),
     ) -> None:
         marks = parse_bodies(records)
         with self._db.write() as tx:
-            changed = self._merge_all(tx, records, marks, set_aside, namespace=start.namespace)
+            changed = self._merge_all(tx, records, marks, skipped, namespace=start.namespace)
             clock.set_ticket(tx, ticket)
             namespaces.set_cursor(tx, start, cursor, left)
         self._publish(changed)
@@ -138,12 +138,12 @@ class Replica:
         behind = min(exchanged, here_ms) - hub_ms
         if behind > MAX_AHEAD_MS:
             raise Unavailable(
-                f"The hub's clock is behind: by {behind / 1000:,.0f} s or more, going by what it took or gave "
-                "before. Nothing is synced until the clock of the hub's computer is set."
+                f"The hub's clock is behind: by {behind / 1000:,.0f} s or more, compared with records that it accepted "
+                "or sent before. Nothing is synced until the clock of the hub's computer is set."
             )
         highest = max(hub_ms + MAX_AHEAD_MS, exchanged)
         is_ahead = latest > highest
-        if abs(offset - known) < STEADY_MS and not is_ahead:
+        if abs(offset - known) < MIN_OFFSET_CHANGE_MS and not is_ahead:
             return
         with self._db.write() as tx:
             clock.set_offset(tx, offset)
@@ -159,22 +159,22 @@ class Replica:
         tx: Write,
         records: Sequence[Record],
         marks: Marks,
-        set_aside: Sequence[SkippedRecord],
+        skipped: Sequence[SkippedRecord],
         *,
         namespace: str | None,
     ) -> ReplicaChanges:
         """Merge records one by one. A record that cannot be merged is skipped."""
         changed = ReplicaChanges()
         merged: list[str] = []
-        aside = list(set_aside)
+        skipped_now = list(skipped)
         with _applying_changes(tx):
             for record in records:
                 mine = ReplicaChanges()
                 try:
-                    with tx.part():
+                    with tx.savepoint():
                         merged += [record.id] if merge_record(tx, self._user, record, marks, mine) else []
                 except Invalid as exc:
-                    aside.append(SkippedRecord(record.id, exc.message))
+                    skipped_now.append(SkippedRecord(record.id, exc.message))
                 else:
                     changed.notes += mine.notes
                     changed.linked += mine.linked
@@ -182,11 +182,11 @@ class Replica:
                 clock.observe(tx, max(stamps))
                 clock.set_exchanged(tx, max(stamps))
             concerned = [*dict.fromkeys(merged + changed.linked)]
-            repointed = wikilinks.point_as_recorded(tx, concerned)
-        namespaces.remove_set_aside(tx, merged)
-        if aside:
-            log.warning("%d notes from the hub could not be merged: `memory-mcp sync status` names them", len(aside))
-            namespaces.add_set_aside(tx, aside, namespace)
+            repointed = wikilinks.apply_recorded_targets(tx, concerned)
+        namespaces.remove_skipped(tx, merged)
+        if skipped_now:
+            log.warning("Could not merge %d notes from the hub: `memory-mcp sync status` lists them", len(skipped_now))
+            namespaces.add_skipped(tx, skipped_now, namespace)
         # Links that no node has resolved yet are resolved as a local change, which is sent to the others.
         repointed += wikilinks.resolve_dangling(tx, concerned)
         changed.linked += notes.ids_of(tx, repointed)

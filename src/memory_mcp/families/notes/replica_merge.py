@@ -19,7 +19,7 @@ from memory_mcp.families.notes.replica_records import (
     value_of,
 )
 from memory_mcp.families.notes.storage import index, links, notes
-from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import fields, namespaces, outbox
 from memory_mcp.sync.records import NAMESPACE, Record, Register, merge
 
@@ -40,7 +40,7 @@ def parse_bodies(records: Iterable[Record]) -> Marks:
     return {body: markdown.marks(body) for body in bodies}
 
 
-def _admit(tx: Write, stored: Stored | None, arrived: Record) -> tuple[Record | None, Record | None]:
+def _admit(tx: Write, stored: StoredNote | None, arrived: Record) -> tuple[Record | None, Record | None]:
     """The local record of a note, and the part of the hub's record that this node accepts. Only decided here:
 
     - a local note in a namespace that is not enabled stays unchanged: nothing is accepted;
@@ -84,7 +84,7 @@ def _is_newer_than_hub(merged: Record, record: Record) -> bool:
     return merged != record and not is_partial(record)
 
 
-def _delete(tx: Write, stored: Stored | None, merged: Record, changed: ReplicaChanges) -> None:
+def _delete(tx: Write, stored: StoredNote | None, merged: Record, changed: ReplicaChanges) -> None:
     namespace = merged.namespace or (stored.note.namespace if stored else "")
     fields.add_tombstone(tx, merged.id, namespace, max(merged.stamps))
     if stored:
@@ -93,7 +93,9 @@ def _delete(tx: Write, stored: Stored | None, merged: Record, changed: ReplicaCh
         changed.linked += linking
 
 
-def _store(tx: Write, user: str, stored: Stored | None, merged: Record, marks: Marks, changed: ReplicaChanges) -> None:
+def _store(
+    tx: Write, user: str, stored: StoredNote | None, merged: Record, marks: Marks, changed: ReplicaChanges
+) -> None:
     if stored is None:
         if is_partial(merged):
             return  # only a move: the whole note comes with its namespace
@@ -106,7 +108,7 @@ def _store(tx: Write, user: str, stored: Stored | None, merged: Record, marks: M
     changed.notes.append(stored.note)
 
 
-def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: ReplicaChanges) -> Stored:
+def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: ReplicaChanges) -> StoredNote:
     note, has_own_title, tags = _note_from(merged, _empty_note(user, merged, tx.precise_stamp), marks)
     stored = notes.insert(tx, note, has_own_title=has_own_title, previous=None, session_id=None)
     if note.archived:
@@ -122,7 +124,7 @@ def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Replica
     return stored
 
 
-def _rewrite(tx: Write, former: Stored, merged: Record, marks: Marks, changed: ReplicaChanges) -> Stored:
+def _rewrite(tx: Write, former: StoredNote, merged: Record, marks: Marks, changed: ReplicaChanges) -> StoredNote:
     had = notes.tags_of(tx, former.seq)
     note, has_own_title, tags = _note_from(merged, former.note, marks)
     stored = replace(former, note=note, has_own_title=has_own_title)
@@ -132,7 +134,7 @@ def _rewrite(tx: Write, former: Stored, merged: Record, marks: Marks, changed: R
     return stored
 
 
-def _set_times(tx: Write, stored: Stored, merged: Record) -> None:
+def _set_times(tx: Write, stored: StoredNote, merged: Record) -> None:
     created_at, _ = merged.created or (stored.note.created_at, None)
     updated_at = merged.updated_at or stored.note.updated_at
     fields.set_times(tx, stored.seq, created_at, updated_at, merged.last_referenced_at)
@@ -148,7 +150,7 @@ def _note_from(merged: Record, former: Note, marks: Marks) -> tuple[Note, bool, 
     namespace = text_of(merged, NAMESPACE, former.namespace)
     archived = bool(value_of(merged, "archived"))
     tags = _tags(merged, namespace, _marks_of(content, marks).tags)
-    tags = transactions.with_state(tags) if archived else tags
+    tags = transactions.with_archived_tag(tags) if archived else tags
     importance = former.importance if merged.importance is None else merged.importance
     note = replace(
         former,
@@ -236,7 +238,7 @@ def _link(tx: Write, seq: int, registers: Mapping[str, Register], changed: Repli
         target = fields.seqs_in_scope(tx, [id_]).get(id_) if kind in LINKS else None
         if target is None or target == seq:
             continue
-        made = links.link(tx, seq, target, kind) if len(register) == 2 else links.undo(tx, seq, target, kind)
+        made = links.link(tx, seq, target, kind) if len(register) == 2 else links.unlink_kind(tx, seq, target, kind)
         if kind == "supersedes":
             links.refresh_superseded(tx, target)
         changed.linked += notes.ids_of(tx, [seq, target]) if made else []

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.engines.transactions import Read
 from memory_mcp.families.notes.storage import notes
-from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import fields
 from memory_mcp.sync.model import Outgoing
 from memory_mcp.sync.records import NAMESPACE, Record, Register
@@ -35,7 +35,7 @@ def records_of(tx: Read, ids: Sequence[str]) -> dict[str, Record]:
 
 
 def _record(
-    stored: Stored, stamps: Mapping[str, tuple[str, str | None]], tags: Mapping[str, tuple[str, str]]
+    stored: StoredNote, stamps: Mapping[str, tuple[str, str | None]], tags: Mapping[str, tuple[str, str]]
 ) -> Record:
     note = stored.note
     return Record(
@@ -49,7 +49,7 @@ def _record(
 
 
 def _register(
-    stored: Stored, tags: Mapping[str, tuple[str, str]], name: str, stamp: str, value: str | None
+    stored: StoredNote, tags: Mapping[str, tuple[str, str]], name: str, stamp: str, value: str | None
 ) -> Register:
     kind, _, key = name.partition("/")
     if name in PLAIN:

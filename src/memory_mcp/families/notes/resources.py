@@ -7,46 +7,57 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.families.family import Call, Document, Listed, ResourcePage, Template, bad_cursor, decoded, is_number
+from memory_mcp.families.family import (
+    Call,
+    Document,
+    ListedResource,
+    ResourcePage,
+    Template,
+    bad_cursor,
+    decoded,
+    is_number,
+)
 from memory_mcp.families.notes.addresses import RECENT_URI, namespace_uri, note_uri, tag_uri
 from memory_mcp.families.notes.model import ARCHIVED, CreatedCursor, Filter, Note, NoteSummary, Recent, tag_key
 from memory_mcp.families.notes.operations import Notes
 
-FIRST = 100  # notes in a reading of a namespace or a tag
-RECENT = 20
+MAX_LISTED = 100  # notes in a reading of a namespace or a tag
+MAX_RECENT = 20
 MAX_OFFSET = 2**53
-OF_NAMESPACES = "namespaces after "  # how a position in the list starts while namespaces are listed
+NAMESPACE_POSITION_PREFIX = "namespaces after "  # how a position in the list starts while namespaces are listed
 WHOLE_IDS = re.compile(r'\s*\[?\s*"?(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"?\s+)*')
-COMPLETIONS = 100 + 1  # one more than the protocol shows, so that it can say there are more
+MAX_COMPLETIONS = 100 + 1  # one more than the protocol shows, so that it can say there are more
 
 NOTE, NAMESPACE, TAG = "memory://note/", "memory://namespace/", "memory://tag/"
 PREFIXES = (NOTE, NAMESPACE, TAG, RECENT_URI)
 TEMPLATES = (
-    Template(f"{NAMESPACE}{{ns}}", "namespace", f"The notes of a namespace (first {FIRST}; ?offset=&limit= for more)."),
+    Template(
+        f"{NAMESPACE}{{ns}}", "namespace", f"The notes of a namespace (first {MAX_LISTED}; ?offset=&limit= for more)."
+    ),
     Template(f"{NOTE}{{id}}", "note", "One note with its body, metadata and links."),
-    Template(f"{TAG}{{tag}}", "tag", f"The notes with a tag (first {FIRST}; ?offset=&limit= for more)."),
+    Template(f"{TAG}{{tag}}", "tag", f"The notes with a tag (first {MAX_LISTED}; ?offset=&limit= for more)."),
 )
 
 
 def list_page(call: Call[Notes], position: str | None, limit: int) -> ResourcePage:
     """The recent ones, the namespaces by name, then one entry per note in the order they were created."""
-    if position is not None and not position.startswith(OF_NAMESPACES):
+    if position is not None and not position.startswith(NAMESPACE_POSITION_PREFIX):
         return _notes_page(call, _cursor(position), [], limit)
-    recent = Listed(RECENT_URI, "recent", f"The {RECENT} notes last referenced.")
-    name = position.removeprefix(OF_NAMESPACES) if position else ""
+    recent = ListedResource(RECENT_URI, "recent", f"The {MAX_RECENT} notes last referenced.")
+    name = position.removeprefix(NAMESPACE_POSITION_PREFIX) if position else ""
     listed = [] if position else [recent]
     limit -= len(listed)
     found = call.operations.reader.namespaces_after(call.caller, name, limit + 1)
-    listed += [Listed(namespace_uri(name), name, f"{count} notes.") for name, count in found[:limit]]
+    listed += [ListedResource(namespace_uri(name), name, f"{count} notes.") for name, count in found[:limit]]
     if len(found) > limit:
-        return ResourcePage(listed, f"{OF_NAMESPACES}{found[limit - 1][0]}")
+        return ResourcePage(listed, f"{NAMESPACE_POSITION_PREFIX}{found[limit - 1][0]}")
     return _notes_page(call, CreatedCursor(), listed, limit - len(found))
 
 
-def _notes_page(call: Call[Notes], after: CreatedCursor, before: list[Listed], limit: int) -> ResourcePage:
+def _notes_page(call: Call[Notes], after: CreatedCursor, before: list[ListedResource], limit: int) -> ResourcePage:
     """`before`, and up to `limit` notes."""
     rows = call.operations.reader.notes_after(call.caller, after, limit + 1)
-    entries = [Listed(note_uri(id_), title) for _, id_, title in rows[:limit]]
+    entries = [ListedResource(note_uri(id_), title) for _, id_, title in rows[:limit]]
     if len(rows) <= limit:
         return ResourcePage([*before, *entries])
     last = rows[limit - 1][:2] if limit else (after.created_at, after.id)
@@ -79,7 +90,7 @@ def _parse_uri(uri: str) -> _ListRequest:
     return _ListRequest(
         address,
         _number("offset", given.get("offset", "0"), 0, MAX_OFFSET),
-        _number("limit", given["limit"], 1, FIRST) if "limit" in given else None,
+        _number("limit", given["limit"], 1, MAX_LISTED) if "limit" in given else None,
     )
 
 
@@ -96,14 +107,14 @@ def read(call: Call[Notes], uri: str) -> Document:
     if address.startswith(NOTE):
         return _note(call, uri, request)
     if address == RECENT_URI:
-        limit = request.limit or RECENT
+        limit = request.limit or MAX_RECENT
         found = call.operations.reader.recent(call.caller, Filter(), limit, offset)
     elif address.startswith(NAMESPACE):
-        limit = request.limit or FIRST
+        limit = request.limit or MAX_LISTED
         chosen = Filter(namespace=decoded(address.removeprefix(NAMESPACE)))
         found = call.operations.reader.recent(call.caller, chosen, limit, offset)
     elif address.startswith(TAG):
-        limit = request.limit or FIRST
+        limit = request.limit or MAX_LISTED
         found = _tagged(call, decoded(address.removeprefix(TAG)).removeprefix("#"), limit, offset)
     else:
         raise NotFound("No resource has this address.", hint="resources/list shows what there is.")
@@ -138,7 +149,7 @@ def name_of_list(uri: str) -> str:
     return decoded(address.removeprefix(prefix))
 
 
-def watched(call: Call[Notes], uri: str) -> str | None:
+def subscription_uri(call: Call[Notes], uri: str) -> str | None:
     """The canonical address of any note, namespace or tag, even if it does not exist yet."""
     address = _parse_uri(uri).address
     if address.startswith(NOTE):
@@ -154,17 +165,17 @@ def complete(call: Call[Notes], name: str, value: str) -> list[str]:
     """Namespaces, tags, titles and ids, for the arguments of prompts and templates."""
     notes = call.operations.reader
     if name in ("namespace", "ns"):
-        return notes.namespaces_starting(call.caller, value, COMPLETIONS)
+        return notes.namespaces_starting(call.caller, value, MAX_COMPLETIONS)
     if name == "tag":
-        return notes.tags_starting(call.caller, value, COMPLETIONS)
+        return notes.tags_starting(call.caller, value, MAX_COMPLETIONS)
     if name == "topic":
-        tags = notes.tags_starting(call.caller, value, COMPLETIONS) if value else []
-        return list(dict.fromkeys([*notes.titles_like(call.caller, value, COMPLETIONS), *tags]))
+        tags = notes.tags_starting(call.caller, value, MAX_COMPLETIONS) if value else []
+        return list(dict.fromkeys([*notes.titles_like(call.caller, value, MAX_COMPLETIONS), *tags]))
     if name == "id":
-        return notes.ids_like(call.caller, value, COMPLETIONS)
+        return notes.ids_like(call.caller, value, MAX_COMPLETIONS)
     if name == "memory_ids":
         before, last = _last_id(value)
-        return [f"{before}{id_}" for id_ in notes.ids_like(call.caller, last, COMPLETIONS)]
+        return [f"{before}{id_}" for id_ in notes.ids_like(call.caller, last, MAX_COMPLETIONS)]
     return []
 
 

@@ -69,9 +69,9 @@ def cut_neighbors(found: Neighbourhood, offset: int, total: int) -> Neighbourhoo
     """As many of the notes from `offset` on as fit, nearest first. A link is shown with the later of its two ends, so
     that all pages together have every link once."""
     links: dict[str, list[Edge]] = {node.id: [] for node in found.nodes}
-    place = {node.id: number for number, node in enumerate(found.nodes)}
+    position = {node.id: number for number, node in enumerate(found.nodes)}
     for edge in found.edges:
-        later = max(edge.source_id, edge.target_id, key=lambda id_: place[id_])
+        later = max(edge.source_id, edge.target_id, key=lambda id_: position[id_])
         links[later].append(edge)  # it is shown once both its ends are
 
     def cost(node: Node) -> int:

@@ -1,4 +1,4 @@
-"""The notes' file."""
+"""The schema of the notes' file, notes.db."""
 
 from pathlib import Path
 

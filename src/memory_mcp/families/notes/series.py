@@ -9,7 +9,7 @@ from memory_mcp.families.notes import markdown, transactions
 from memory_mcp.families.notes.change_events import NoteEvents
 from memory_mcp.families.notes.model import ARCHIVED, Author, Filter, NewNote, Note, Revision, Source
 from memory_mcp.families.notes.storage import links, lists, notes
-from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import fields
 from memory_mcp.search_index import IndexFiles
 
@@ -23,7 +23,7 @@ class NoteSeries:
 
     def append(self, caller: Caller, author: Author, several: Sequence[NewNote], after: str | None) -> list[Note]:
         """Store the notes that are missing, in one transaction, each linked to the one before it; `after` is the id of
-        the note before the first. Every note has an id: one that exists or was deleted for good is passed over.
+        the note before the first. Every note has an id: one that exists or was deleted for good is skipped.
 
         Their texts are stored as they are: #tags and [[links]] in them mean nothing.
         """
@@ -111,7 +111,7 @@ class NoteSeries:
         return self._files.of(caller.user).db
 
 
-def _insert(tx: Write, caller: Caller, author: Author, new: NewNote, previous: Stored | None) -> Stored:
+def _insert(tx: Write, caller: Caller, author: Author, new: NewNote, previous: StoredNote | None) -> StoredNote:
     transactions.check_text(new.content)
     before = previous.seq if previous and not previous.note.archived else None
     stored, _ = transactions.insert_after(tx, caller, author, new, markdown.Marks(), before)
@@ -120,7 +120,7 @@ def _insert(tx: Write, caller: Caller, author: Author, new: NewNote, previous: S
     return stored
 
 
-def _restore(tx: Write, caller: Caller, author: Author, former: Stored, importance: float) -> Note:
+def _restore(tx: Write, caller: Caller, author: Author, former: StoredNote, importance: float) -> Note:
     revision = Revision(remove_tags=(ARCHIVED,), importance=importance)
     return transactions.update(tx, caller, author, former, revision, markdown.Marks()).stored.note
 

@@ -276,7 +276,7 @@ def _author(call: Call[Notes]) -> Author:
 
 
 def _namespace(name: str | None) -> str | None:
-    """An empty name is none."""
+    """None for an empty name."""
     return (name or "").strip() or None
 
 

@@ -24,7 +24,7 @@ from memory_mcp.families.notes.model import (
 )
 from memory_mcp.families.notes.result_limits import metadata_size
 from memory_mcp.families.notes.storage import index, links, notes
-from memory_mcp.families.notes.storage.notes import Stored
+from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import wikilinks
 
 CONTEXT_MINUTES = 30  # an older note is not the context of the next one
@@ -32,12 +32,12 @@ CONTEXT_MINUTES = 30  # an older note is not the context of the next one
 # The first few functions return the ids of other notes whose links changed.
 
 
-def rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: markdown.Marks) -> list[str]:
+def rewrite(tx: Write, former: StoredNote, stored: StoredNote, tags: list[Tag], marks: markdown.Marks) -> list[str]:
     """Replace the former note by the changed one, and update everything that depends on it."""
     seq, note = stored.seq, stored.note
     moved = note.namespace != former.note.namespace
     came_or_went = note.archived != former.note.archived
-    linking = links.dangle(tx, seq) if moved or came_or_went else []
+    linking = links.unresolve_links(tx, seq) if moved or came_or_went else []
     following = notes.unlink_from_session(tx, seq) if moved or came_or_went else notes.followers(tx, seq)
     _replace(tx, former, replace(stored, previous=None if moved or came_or_went else stored.previous), tags)
     links.set_wikilinks(tx, seq, marks.links)
@@ -50,7 +50,7 @@ def rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: m
             links.refresh_superseded(tx, older)
     former_text = (former.note.title, former.note.content)
     if note.archived:
-        index.VECTORS.forget(tx, seq)
+        index.VECTORS.delete(tx, seq)
     elif moved or came_or_went or (note.title, note.content) != former_text:
         index.QUEUE.add(tx, seq)
     before = (former.note.content, former.note.expires_at)
@@ -61,13 +61,13 @@ def rewrite(tx: Write, former: Stored, stored: Stored, tags: list[Tag], marks: m
 
 @dataclass(frozen=True)
 class Update:
-    stored: Stored
+    stored: StoredNote
     is_change: bool  # False: the note is unchanged
     linked: list[str]  # the ids of other notes whose links changed
 
 
 def update(
-    tx: Write, caller: Caller, author: Author, former: Stored, revision: Revision, marks: markdown.Marks
+    tx: Write, caller: Caller, author: Author, former: StoredNote, revision: Revision, marks: markdown.Marks
 ) -> Update:
     """Apply a revision to a note."""
     had = notes.tags_of(tx, former.seq)
@@ -80,7 +80,9 @@ def update(
     return Update(stored, is_change or bool(older), [*linking, *older])
 
 
-def insert(tx: Write, caller: Caller, author: Author, new: NewNote, marks: markdown.Marks) -> tuple[Stored, list[str]]:
+def insert(
+    tx: Write, caller: Caller, author: Author, new: NewNote, marks: markdown.Marks
+) -> tuple[StoredNote, list[str]]:
     """Returns the note, and the ids of notes whose links changed."""
     since = precise_stamp(tx.now - timedelta(minutes=CONTEXT_MINUTES))
     previous = notes.latest_of_session(tx, author.session_id, namespace_for(caller, new.namespace), since)
@@ -89,7 +91,7 @@ def insert(tx: Write, caller: Caller, author: Author, new: NewNote, marks: markd
 
 def insert_after(
     tx: Write, caller: Caller, author: Author, new: NewNote, marks: markdown.Marks, previous: int | None
-) -> tuple[Stored, list[str]]:
+) -> tuple[StoredNote, list[str]]:
     """The same, with the note before it as its context."""
     namespace = namespace_for(caller, new.namespace)
     tags = merged_tags(new.tags, system_tags(author, namespace), marks.tags)
@@ -109,7 +111,7 @@ def insert_after(
     return stored, [*linking, *older]
 
 
-def _replace(tx: Write, former: Stored, stored: Stored, tags: list[Tag]) -> None:
+def _replace(tx: Write, former: StoredNote, stored: StoredNote, tags: list[Tag]) -> None:
     notes.save_version(tx, former.seq)
     note = replace(stored.note, updated_at=tx.precise_stamp, version=former.note.version + 1)
     notes.update(tx, replace(stored, note=note))
@@ -117,19 +119,19 @@ def _replace(tx: Write, former: Stored, stored: Stored, tags: list[Tag]) -> None
     index.index_words(tx, former.seq)
 
 
-def archive(tx: Write, former: Stored) -> tuple[list[Note], list[str]]:
+def archive(tx: Write, former: StoredNote) -> tuple[list[Note], list[str]]:
     if former.note.archived:
         return [], []
-    tags = with_state([*notes.tags_of(tx, former.seq)])
+    tags = with_archived_tag([*notes.tags_of(tx, former.seq)])
     note = replace(former.note, archived=True, importance=0.0, tags=[tag.name for tag in tags])
     marks = markdown.Marks(links=tuple(links.titles_named(tx, former.seq)))
     return [former.note, note], rewrite(tx, former, replace(former, note=note), tags, marks)
 
 
-def delete(tx: Write, stored: Stored) -> tuple[list[Note], list[str]]:
+def delete(tx: Write, stored: StoredNote) -> tuple[list[Note], list[str]]:
     older = links.superseded(tx, stored.seq)
     following = notes.unlink_from_session(tx, stored.seq)
-    linking = links.dangle(tx, stored.seq)
+    linking = links.unresolve_links(tx, stored.seq)
     ids = notes.ids_of(tx, [*linking, *older])
     notes.delete(tx, stored.seq)
     for source in linking:
@@ -144,7 +146,7 @@ def _index_again(tx: Write, seqs: Iterable[int]) -> None:
     """Index these notes again, because the note before them, their context, changed or was deleted."""
     for seq in seqs:
         index.index_words(tx, seq)
-        index.VECTORS.forget_context(tx, seq)
+        index.VECTORS.delete_context(tx, seq)
         index.QUEUE.add(tx, seq)
 
 
@@ -177,7 +179,7 @@ def merged_tags(user: Iterable[str], system: Iterable[str], inline: Iterable[str
     return list(kept.values())
 
 
-def with_state(tags: Iterable[Tag]) -> list[Tag]:
+def with_archived_tag(tags: Iterable[Tag]) -> list[Tag]:
     """The tags of an archived note."""
     return [*tags, Tag(ARCHIVED, "state")]
 
@@ -203,7 +205,7 @@ def revised_tags(
     own = [name for name in [*own, *revision.add_tags] if tag_key(name) not in removed | left]
     system = [tag.name for tag in former if tag.origin == "system" and tag.key not in left]
     tags = merged_tags(own, [*system, *system_tags(author, namespace)], inline)
-    return with_state(tags) if note.archived and ARCHIVED not in removed else tags
+    return with_archived_tag(tags) if note.archived and ARCHIVED not in removed else tags
 
 
 # Notes
@@ -232,7 +234,7 @@ def new_note(caller: Caller, author: Author, new: NewNote, namespace: str, tags:
     )
 
 
-def revised(tx: Read, former: Stored, revision: Revision, tags: list[Tag]) -> Stored:
+def revised(tx: Read, former: StoredNote, revision: Revision, tags: list[Tag]) -> StoredNote:
     """The note after a revision."""
     note = former.note
     content = note.content if revision.content is None else revision.content
@@ -286,7 +288,7 @@ def namespace_for(caller: Caller, wanted: str | None) -> str:
     return wanted or caller.namespace
 
 
-def existing(tx: Read, id_: str, within: str | None, **blamed: str) -> Stored:
+def existing(tx: Read, id_: str, within: str | None, **blamed: str) -> StoredNote:
     """A note that the caller may see. Raises NotFound; `blamed` names the field with the id."""
     stored = notes.get(tx, id_, within)
     if stored is None:
@@ -294,7 +296,7 @@ def existing(tx: Read, id_: str, within: str | None, **blamed: str) -> Stored:
     return stored
 
 
-def both(tx: Read, source_id: str, target_id: str, within: str | None) -> tuple[Stored, Stored]:
+def link_ends(tx: Read, source_id: str, target_id: str, within: str | None) -> tuple[StoredNote, StoredNote]:
     source = existing(tx, source_id, within, field="source_id")
     target = existing(tx, target_id, within, field="target_id")
     if source.seq == target.seq:

@@ -9,7 +9,7 @@ from memory_mcp.engines.transactions import Read, UserDatabase, Write
 from memory_mcp.families.notes import markdown, transactions
 from memory_mcp.families.notes.change_events import NoteEvents
 from memory_mcp.families.notes.model import Author, ImportedNote, Note, Tag
-from memory_mcp.families.notes.replica import Replica
+from memory_mcp.families.notes.replica import NoteReplica
 from memory_mcp.families.notes.replica_merge import ReplicaChanges
 from memory_mcp.families.notes.storage import index, links, notes
 from memory_mcp.families.notes.storage.sync import fields
@@ -56,7 +56,7 @@ class NoteTransfer:
         all_tags = transactions.merged_tags(
             tags, transactions.system_tags(Author(note.source, note.client), note.namespace), marks.tags
         )
-        all_tags = transactions.with_state(all_tags) if note.archived else all_tags
+        all_tags = transactions.with_archived_tag(all_tags) if note.archived else all_tags
         note_to_add = replace(
             note,
             user_id=caller.user,
@@ -77,7 +77,7 @@ class NoteTransfer:
     def add_link(self, caller: Caller, source_id: str, target_id: str, kind: str) -> bool:
         """Import a link. False if it exists already. Raises NotFound if either note is missing."""
         with self._db(caller).write() as tx:
-            source, target = transactions.both(tx, source_id, target_id, caller.confined_to)
+            source, target = transactions.link_ends(tx, source_id, target_id, caller.confined_to)
             linked = links.link(tx, source.seq, target.seq, kind)
             if kind == "supersedes":
                 links.refresh_superseded(tx, target.seq)
@@ -85,9 +85,9 @@ class NoteTransfer:
             self._events.publish_links(caller.user, source, target)
         return bool(linked)
 
-    def replica(self, user: str) -> Replica:
+    def replica(self, user: str) -> NoteReplica:
         """A user's notes, for sync."""
-        return Replica(user, self._files.of(user).db, partial(self._publish_changes, user))
+        return NoteReplica(user, self._files.of(user).db, partial(self._publish_changes, user))
 
     def _publish_changes(self, user: str, changed: ReplicaChanges) -> None:
         if changed.notes or changed.linked:

@@ -11,8 +11,8 @@ from memory_mcp.families.notes import markdown, transactions
 from memory_mcp.families.notes.change_events import NoteEvents
 from memory_mcp.families.notes.model import Author, Deleted, Filter, Linked, NewNote, Note, Revision, Unlinked
 from memory_mcp.families.notes.storage import index, links, lists, notes
-from memory_mcp.families.notes.storage.notes import Stored
-from memory_mcp.families.references import changed
+from memory_mcp.families.notes.storage.notes import StoredNote
+from memory_mcp.families.references import changed_meanwhile
 from memory_mcp.search_index import IndexFile, IndexFiles
 
 MAX_DUPLICATES_SHOWN = 10  # ids of similar notes in the answer to a write
@@ -39,7 +39,7 @@ class NoteWriter:
         self._files.worker.wake()
         return [stored.note for stored in inserted]
 
-    def _insert(self, file: IndexFile, caller: Caller, author: Author, several: Sequence[NewNote]) -> list[Stored]:
+    def _insert(self, file: IndexFile, caller: Caller, author: Author, several: Sequence[NewNote]) -> list[StoredNote]:
         for new in several:
             transactions.check_text(new.content)
         marks = [markdown.marks(new.content) for new in several]  # may take long, so it happens before the transaction
@@ -70,7 +70,7 @@ class NoteWriter:
             with file.db.write() as tx:
                 former = transactions.existing(tx, id_, caller.confined_to)
                 if was is not None and former.note.content != was:
-                    raise changed("The note")
+                    raise changed_meanwhile("The note")
                 if former.note.version == seen.version or revision.content is not None:
                     update = transactions.update(tx, caller, author, former, revision, marks)
                     break
@@ -86,16 +86,16 @@ class NoteWriter:
         """Archive a note, or delete it permanently with its links and former versions."""
         with self._db(caller).write() as tx:
             former = transactions.existing(tx, id_, caller.confined_to)
-            changed, linking = transactions.archive(tx, former) if soft else transactions.delete(tx, former)
+            changed_meanwhile, linking = transactions.archive(tx, former) if soft else transactions.delete(tx, former)
         self._files.worker.wake()
-        if changed:
-            self._events.publish(caller.user, changed, linked=linking, list_changed=True)
+        if changed_meanwhile:
+            self._events.publish(caller.user, changed_meanwhile, linked=linking, list_changed=True)
         return Deleted(id_, True, soft)
 
     def link(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Linked:
         """Link two notes. Raises NotFound if either does not exist."""
         with self._db(caller).write() as tx:
-            source, target = transactions.both(tx, source_id, target_id, caller.confined_to)
+            source, target = transactions.link_ends(tx, source_id, target_id, caller.confined_to)
             linked = links.link(tx, source.seq, target.seq, "link")
             if bidirectional:
                 linked += links.link(tx, target.seq, source.seq, "link")
@@ -106,7 +106,7 @@ class NoteWriter:
     def unlink(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Unlinked:
         """Remove links. A [[wikilink]] stays as long as it is in the body."""
         with self._db(caller).write() as tx:
-            source, target = transactions.both(tx, source_id, target_id, caller.confined_to)
+            source, target = transactions.link_ends(tx, source_id, target_id, caller.confined_to)
             unlinked = links.unlink(tx, source.seq, target.seq)
             if bidirectional:
                 unlinked += links.unlink(tx, target.seq, source.seq)
@@ -126,7 +126,7 @@ class NoteWriter:
         self._events.publish_vectors(caller.user)
         return waiting
 
-    def _find_similar(self, file: IndexFile, stored: Stored) -> list[str]:
+    def _find_similar(self, file: IndexFile, stored: StoredNote) -> list[str]:
         """The other notes of the namespace with the same or nearly the same text, as far as vectors exist in time.
 
         The note is stored already, so errors here are ignored.

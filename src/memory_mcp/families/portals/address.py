@@ -40,7 +40,7 @@ class RowRange:
     order: str | None = None  # a column, with a minus for the last first
 
 
-def parsed(uri: str, field: str = "portalUri") -> Address:
+def parse(uri: str, field: str = "portalUri") -> Address:
     """Raises Invalid with the form of an address."""
     try:
         parts = urlsplit(uri)
@@ -66,7 +66,7 @@ def portal(uri: str, field: str = "portalUri") -> Address:
 
 def view(uri: str, field: str = "portalUri") -> Address:
     """The address of a portal or a table, without filters."""
-    address = parsed(uri, field)
+    address = parse(uri, field)
     if "?" in uri or "#" in uri:
         raise _too_much(address, field)
     return address

@@ -16,18 +16,18 @@ from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.rooted_folder import FolderEntry, Outside, Root
 from memory_mcp.errors import Conflict, Invalid, NotFound
 
-AT_ONCE = 1024 * 1024  # bytes copied at once
+CHUNK_BYTES = 1024 * 1024
 
 
 def copy_in(folders: Sequence[Path], source: str, target: Path, max_bytes: int) -> None:
     """Copy an allowed file to where the engine may read it. Raises NotFound, and Invalid for one that is too large."""
     with (
         _translate_errors("source", folders),
-        _opened(folders, source) as (reading, found),
+        _open_file(folders, source) as (reading, found),
         target.open("wb") as writing,
     ):
         copied, is_small = 0, found.st_size <= max_bytes
-        while is_small and (chunk := reading.read(AT_ONCE)):
+        while is_small and (chunk := reading.read(CHUNK_BYTES)):
             writing.write(chunk)
             copied += len(chunk)
             is_small = copied <= max_bytes  # it may grow meanwhile
@@ -43,18 +43,18 @@ def move_out(folders: Sequence[Path], made: Path, destination: str) -> str:
             f"destination: only files in {_listed(folders)} are possible: no address, and no '~'.", field="destination"
         )
     make_private_folder(folders[0])
-    with _translate_errors("destination", folders), _new_place(folders, destination) as place:
-        _check_free(place)
+    with _translate_errors("destination", folders), _new_entry(folders, destination) as entry:
+        _check_free(entry)
         with made.open("rb") as reading:
             made.chmod(0o600)
             os.fsync(reading.fileno())
         try:
-            os.replace(made, place.path, dst_dir_fd=place.fd)
+            os.replace(made, entry.path, dst_dir_fd=entry.fd)
         except OSError as exc:
             if exc.errno != errno.EXDEV:
                 raise
-            _copy_over(made, place)
-        place.sync_folder()
+            _copy_over(made, entry)
+        entry.sync_folder()
         return str(PurePath(destination))
 
 
@@ -63,39 +63,39 @@ def is_in(folder: Path, path: str) -> bool:
     return not PurePath(path).is_absolute() or PurePath(path).is_relative_to(folder)
 
 
-def _check_free(place: FolderEntry) -> None:
+def _check_free(entry: FolderEntry) -> None:
     with suppress(FileNotFoundError):
-        if stat.S_ISDIR(place.status().st_mode):
+        if stat.S_ISDIR(entry.status().st_mode):
             raise Invalid("destination: this is a folder. Name a file in it.", field="destination")
-        raise Conflict(f"destination: there is {place.name!r} already. Choose another name.", field="destination")
+        raise Conflict(f"destination: there is {entry.name!r} already. Choose another name.", field="destination")
 
 
-def _copy_over(made: Path, place: FolderEntry) -> None:
+def _copy_over(made: Path, entry: FolderEntry) -> None:
     """Copy to another disk: under a temporary name first, so that no process sees half of the file."""
-    part = place.beside(f".{secrets.token_hex(6)}{atomic_write.UNFINISHED}")
+    part = entry.sibling(f".{secrets.token_hex(6)}{atomic_write.UNFINISHED}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | operating_system.O_BINARY
     fd = os.open(part.path, flags, 0o600, dir_fd=part.fd)
     try:
         with made.open("rb") as reading, os.fdopen(fd, "wb") as writing:
-            shutil.copyfileobj(reading, writing, AT_ONCE)
+            shutil.copyfileobj(reading, writing, CHUNK_BYTES)
             writing.flush()
             os.fsync(fd)
-        part.rename(place)
+        part.rename(entry)
     except BaseException:
         part.remove()
         raise
 
 
 @contextmanager
-def _opened(folders: Sequence[Path], path: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
+def _open_file(folders: Sequence[Path], path: str) -> Iterator[tuple[BinaryIO, os.stat_result]]:
     """The file of a path, in the first folder that has it; an absolute path must lie in one of them."""
     candidates = _candidates(folders, path, "source")
     failed: OSError | None = None
     for folder, parts in candidates:
         with ExitStack() as opened:
             try:
-                place = opened.enter_context(Root(folder).place(parts))
-                file = opened.enter_context(place.opened())
+                entry = opened.enter_context(Root(folder).entry(parts))
+                file = opened.enter_context(entry.opened())
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError, Outside) as exc:
                 failed = failed or exc
                 continue
@@ -105,14 +105,14 @@ def _opened(folders: Sequence[Path], path: str) -> Iterator[tuple[BinaryIO, os.s
 
 
 @contextmanager
-def _new_place(folders: Sequence[Path], path: str) -> Iterator[FolderEntry]:
+def _new_entry(folders: Sequence[Path], path: str) -> Iterator[FolderEntry]:
     """Where a new file goes: a relative path lies in the first folder, an absolute one must lie in one of them. Missing
     folders are created."""
     folder, parts = _candidates(folders, path, "destination")[0]
     with Root(folder).folder(parts[:-1], make=True, mode=0o700):
         pass
-    with Root(folder).place(parts, make=True) as place:
-        yield place
+    with Root(folder).entry(parts, make=True) as entry:
+        yield entry
 
 
 def _candidates(folders: Sequence[Path], path: str, field: str) -> list[tuple[Path, tuple[str, ...]]]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from memory_mcp.families.family import LEFT_OUT, Notice
-from memory_mcp.families.portals.model import Record, Stats, Table
+from memory_mcp.families.portals.model import PortalStats, Record, Table
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Imported:
+class PortalImported:
     portalUri: str  # noqa: N815
     table: str
     imported: int
@@ -40,7 +40,7 @@ class Imported:
 
 
 @dataclass(frozen=True)
-class Deleted:
+class PortalDeleted:
     portalUri: str  # noqa: N815
     deleted: int
     table: Annotated[str | None, LEFT_OUT] = None
@@ -52,6 +52,6 @@ class View:
     portalUri: str  # noqa: N815
     viewerUri: str  # noqa: N815
     tables: list[Table]
-    stats: Stats
+    stats: PortalStats
     name: Annotated[str | None, LEFT_OUT] = None  # its name for people, if it has one
     description: Annotated[str | None, LEFT_OUT] = None

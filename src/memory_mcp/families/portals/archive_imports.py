@@ -6,7 +6,7 @@ from pathlib import Path
 
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb import archive
-from memory_mcp.engines.chdb.client import EngineError, EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.engines.isolation.worker_process import WorkerProcess
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.portals import inference, storage
@@ -20,33 +20,33 @@ from memory_mcp.families.portals.storage import RESTORED
 def import_archive(target: ImportTarget, source: SourceFile, only: str | None) -> tuple[list[str], int]:
     """Import the tables of a portal file, or one of them: all or nothing. Other tables of the portal stay. Returns the
     tables, and how many rows they have."""
-    line, path, stopping = target.line, source.path, source.limited_line(target.line)
+    engine, path, stopping = target.engine, source.path, source.limited_engine(target.engine)
     try:
         source.worker.call(archive.verify, path)
-        line.check_archive(path.name)
+        engine.check_archive(path.name)
     except archive.DamagedArchive as exc:
         raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
     target.drop_leftovers()
     try:
         storage.restore(stopping, str(path), RESTORED)
-        line.check_restored(RESTORED)
-        _check_restored_size(line, source)
-        found = storage.restored_tables(line, RESTORED)
+        engine.check_restored(RESTORED)
+        _check_restored_size(engine, source)
+        found = storage.restored_tables(engine, RESTORED)
         if only is not None and only not in found:
             raise NotFound(f"table: the file has no table {only!r}. It has: {', '.join(found)}.", field="table")
         chosen = {name: columns for name, columns in found.items() if only in (None, name)}
-        known = {table.name: table for table in storage.tables(line)}
+        known = {table.name: table for table in storage.tables(engine)}
         target.check_conflicts(chosen, known)
         extended = known if target.on_conflict == "append" else {}
         for name, columns in chosen.items():
             _check_table(stopping, name, columns, extended.get(name))
         for name in chosen:
             storage.rewrite_dynamic_columns(stopping, RESTORED, name)
-        count = sum(storage.row_count(line, name, RESTORED) for name in chosen)
+        count = sum(storage.row_count(engine, name, RESTORED) for name in chosen)
         staged = [_stage_table(target, stopping, name, columns, extended.get(name)) for name, columns in chosen.items()]
         about = _labels_of_file(stopping)
         check_not_cancelled(source.cancelled)
-        target.put_in_place(staged)
+        target.rename_staged(staged)
         with suppress(EngineError):  # the tables have their names: they count
             target.set_missing_labels(about)
         return list(chosen), count
@@ -58,54 +58,54 @@ def import_archive(target: ImportTarget, source: SourceFile, only: str | None) -
         target.drop_leftovers()
 
 
-def _labels_of_file(line: EngineLine) -> dict[str, str]:
+def _labels_of_file(engine: EngineConnections) -> dict[str, str]:
     """The name and description in the metadata of a restored portal; empty if another program wrote them differently or
     left them out."""
     try:
-        return storage.foreign_metadata(line, RESTORED, LABEL_KEYS, MAX_DESCRIPTION_CHARS)
+        return storage.foreign_metadata(engine, RESTORED, LABEL_KEYS, MAX_DESCRIPTION_CHARS)
     except EngineError:
         return {}
 
 
-def _check_restored_size(line: EngineLine, source: SourceFile) -> None:
+def _check_restored_size(engine: EngineConnections, source: SourceFile) -> None:
     """Raises LimitExceeded for tables that hold too much: the file is compressed."""
-    about = storage.restored_size(line, RESTORED)
+    about = storage.restored_size(engine, RESTORED)
     source.check_amount(about.rows, about.bytes)
 
 
-def restore_archive(line: EngineLine, worker: WorkerProcess, path: Path) -> int:
+def restore_archive(engine: EngineConnections, worker: WorkerProcess, path: Path) -> int:
     """Create a portal from its file, metadata included, where there is none. Returns how many rows it holds."""
     try:
         worker.call(archive.verify, path)
-        line.check_archive(path.name)
-        storage.drop_unfinished(line)
-        storage.restore(line, str(path), RESTORED)
-        line.check_restored(RESTORED)
-        found = storage.restored_tables(line, RESTORED)
+        engine.check_archive(path.name)
+        storage.drop_unfinished(engine)
+        storage.restore(engine, str(path), RESTORED)
+        engine.check_restored(RESTORED)
+        found = storage.restored_tables(engine, RESTORED)
         for name, columns in found.items():
-            _check_table(line, name, columns, None)
+            _check_table(engine, name, columns, None)
         for name in (METADATA, *found):
-            storage.rewrite_dynamic_columns(line, RESTORED, name)
+            storage.rewrite_dynamic_columns(engine, RESTORED, name)
         with ExitStack() as undoing:
             for name in (METADATA, *found):
-                undoing.enter_context(storage.adopt_restored(line, RESTORED, name))
-        return sum(storage.row_count(line, name) for name in found)
+                undoing.enter_context(storage.adopt_restored(engine, RESTORED, name))
+        return sum(storage.row_count(engine, name) for name in found)
     except archive.DamagedArchive as exc:
         raise Invalid(str(exc)) from exc
     except EngineError as exc:
         raise Invalid("The tables in this portal file cannot be opened.") from exc
     finally:
-        storage.drop_unfinished(line)
+        storage.drop_unfinished(engine)
 
 
-def _check_table(line: EngineLine, table: str, columns: Mapping[str, str], known: Table | None) -> None:
+def _check_table(engine: EngineConnections, table: str, columns: Mapping[str, str], known: Table | None) -> None:
     """Raises Invalid for a table that cannot be imported whole. Call it before anything is changed."""
     if not TABLE.fullmatch(table) or any(column_name(name) != name for name in columns):
         raise Invalid(
             f"source: a table cannot be called {table!r}, or one of its columns has a name that no column can have.",
             field="source",
         )
-    if not storage.is_whole(line, table, RESTORED):
+    if not storage.is_whole(engine, table, RESTORED):
         raise Invalid(f"source: the table {table!r} in this portal file is damaged.", field="source")
     for name, kind in columns.items():
         there = known.column(name) if known else None
@@ -115,7 +115,7 @@ def _check_table(line: EngineLine, table: str, columns: Mapping[str, str], known
                 field="source",
             )
     key = known.column(inference.KEY) if known else None
-    if key is not None and key.primary and key.name not in columns and not storage.has_default(line, table, key.name):
+    if key is not None and key.primary and key.name not in columns and not storage.has_default(engine, table, key.name):
         raise Invalid(
             f"source: every record of {table!r} needs an {key.name!r}, and those in the file have none. Nothing was "
             "changed.",
@@ -124,19 +124,19 @@ def _check_table(line: EngineLine, table: str, columns: Mapping[str, str], known
 
 
 def _stage_table(
-    target: ImportTarget, stopping: EngineLine, table: str, columns: Mapping[str, str], known: Table | None
+    target: ImportTarget, stopping: EngineConnections, table: str, columns: Mapping[str, str], known: Table | None
 ) -> StagedTable:
     """Give a restored table a temporary name. If it is `known`, that table gets the rows of both."""
-    line, name = target.line, new_table_name()
+    engine, name = target.engine, new_table_name()
     if known is None:
-        storage.move_restored(line, RESTORED, table, name)
+        storage.move_restored(engine, RESTORED, table, name)
         return target.staged_table(name, table)
-    storage.create_like(line, name, table)
-    storage.link_rows(line, table, name)
+    storage.create_like(engine, name, table)
+    storage.link_rows(engine, table, name)
     if new := [NewColumn(*column) for column in columns.items() if known.column(column[0]) is None]:
-        storage.add_columns(line, name, new)
+        storage.add_columns(engine, name, new)
     added = new_table_name()
-    storage.create_like(line, added, name)
+    storage.create_like(engine, added, name)
     storage.copy_rows(stopping, RESTORED, table, added, list(columns))
-    storage.move_rows(line, name, added)
+    storage.move_rows(engine, name, added)
     return target.staged_table(name, table)

@@ -6,24 +6,28 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.chdb.sql_policy import ATTACHED_PREFIX
 from memory_mcp.families.portals import storage
-from memory_mcp.families.portals.folders import EngineLines, PortalFolder
+from memory_mcp.families.portals.folders import Engines, PortalFolder
 
 
 @contextmanager
-def attach(lines: EngineLines, to: PortalFolder, others: Sequence[PortalFolder]) -> Iterator[dict[str, str]]:
+def attach(engines: Engines, to: PortalFolder, others: Sequence[PortalFolder]) -> Iterator[dict[str, str]]:
     """The database name of each other portal in the engine of one portal, by its name in a query."""
     with ExitStack() as attached:
         yield {
-            other.address.portal: attached.enter_context(_attach(lines.get(other), other.path, lines.get(to), to.path))
+            other.address.portal: attached.enter_context(
+                _attach(engines.get(other), other.path, engines.get(to), to.path)
+            )
             for other in others
         }
 
 
 @contextmanager
-def _attach(source: EngineLine, source_folder: Path, target: EngineLine, target_folder: Path) -> Iterator[str]:
+def _attach(
+    source: EngineConnections, source_folder: Path, target: EngineConnections, target_folder: Path
+) -> Iterator[str]:
     """Attach a backup of a portal. A backup into a folder consists of hard links, and can be read without RESTORE."""
     name = f"{ATTACHED_PREFIX}{uuid4().hex}"
     made, moved = source_folder / "staging" / name, target_folder / "staging" / name

@@ -14,7 +14,7 @@ from memory_mcp.errors import Invalid, Unavailable
 if TYPE_CHECKING:
     import httpx2
 
-SECONDS = 30.0  # without a byte
+READ_TIMEOUT_S = 30.0  # without a byte
 MAX_FETCH_S = 600.0
 MAX_REDIRECTS = 5
 _PLAIN = {"Accept-Encoding": "identity"}  # a small answer must not become a large file
@@ -44,7 +44,7 @@ def fetch(url: str, target: Path | str, max_bytes: int) -> None:
 
     deadline = time.monotonic() + MAX_FETCH_S
     try:
-        with httpx2.Client(timeout=SECONDS, trust_env=False) as client:
+        with httpx2.Client(timeout=READ_TIMEOUT_S, trust_env=False) as client:
             for _ in range(MAX_REDIRECTS + 1):
                 url, headers, extensions = _pinned(url)
                 with client.stream("GET", url, headers=headers, extensions=extensions) as answer:

@@ -25,7 +25,7 @@ DAY_S = 86_400
 
 
 @dataclass(frozen=True)
-class ExportFolder:
+class QuotaFolder:
     """The exports folder of one user."""
 
     path: Path

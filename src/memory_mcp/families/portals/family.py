@@ -1,4 +1,4 @@
-"""Portals as a family: how they are opened, and what search over everything and Home need of them."""
+"""The portals family: how to open it, and its functions for recall and Home."""
 
 import logging
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def _on_purge(portals: Portals, purge: Purge) -> None:
 
 
 def _load_maintenance() -> "FamilyMaintenance[Portals]":
-    from memory_mcp.families.portals.maintenance import MAINTENANCE  # a server that starts does without
+    from memory_mcp.families.portals.maintenance import MAINTENANCE  # not needed at the start of a server
 
     return MAINTENANCE
 
@@ -73,7 +73,7 @@ portals = Family[Portals](
     templates=resources.TEMPLATES,
     list_resources=resources.list_page,
     read_resource=resources.read,
-    watched=resources.watched,
+    subscription_uri=resources.subscription_uri,
     complete=resources.complete,
     prepare=_prepare,
     housekeeping=lambda portals: portals.exports.delete_expired_exports(),

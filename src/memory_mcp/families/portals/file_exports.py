@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb import archive
-from memory_mcp.engines.chdb.client import EngineError, EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import (
@@ -21,7 +21,7 @@ from memory_mcp.families.portals import (
     uploads,
     zip_files,
 )
-from memory_mcp.families.portals.exports import UNFINISHED, ExportFolder
+from memory_mcp.families.portals.exports import UNFINISHED, QuotaFolder
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.families.portals.import_context import staged_file
 from memory_mcp.families.portals.model import Exported, Format, Piece, Table
@@ -81,21 +81,21 @@ class FileExports:
             caller.require(Scope.WRITE)
         with ExitStack() as running:
             running.enter_context(limit_running(self._running, MAX_EXPORTS, "exports"))
-            line, max_bytes = self._registry.line(folder), self._max_export_bytes
-            zipped = _tables_to_zip(line, destination) if format_ != "db" and not (table or query) else []
+            engine, max_bytes = self._registry.engine(folder), self._max_export_bytes
+            zipped = _tables_to_zip(engine, destination) if format_ != "db" and not (table or query) else []
             if zipped and not destination.lower().endswith(ZIP):
                 destination += ZIP
             stage = partial(staged_file, folder, beginning=UNFINISHED if is_counted else "")
             path = running.enter_context(stage(ZIP if zipped else ENDINGS[format_]))
-            line, max_bytes = _apply_quota(target, line, path, max_bytes) if is_counted else (line, max_bytes)
+            engine, max_bytes = _apply_quota(target, engine, path, max_bytes) if is_counted else (engine, max_bytes)
             if format_ == "db":
-                tables, rows = self._export_portal(folder, line, path, table or query, max_bytes, cancelled)
+                tables, rows = self._export_portal(folder, engine, path, table or query, max_bytes, cancelled)
             elif zipped:
                 parts = partial(stage, _ending_in_zip(destination, format_))
-                tables, rows = self._export_zip(line, path, parts, format_, zipped, max_bytes, cancelled)
+                tables, rows = self._export_zip(engine, path, parts, format_, zipped, max_bytes, cancelled)
             else:
-                line = line.until(cancelled)
-                tables, rows = self._export_table(line, path, destination, format_, table, query, max_bytes)
+                engine = engine.cancellable(cancelled)
+                tables, rows = self._export_table(engine, path, destination, format_, table, query, max_bytes)
             check_not_cancelled(cancelled)
             report_progress("The file is made.", 1, 2)
             size, digest = path.stat().st_size, _sha256(path)
@@ -107,7 +107,7 @@ class FileExports:
 
     def _export_zip(
         self,
-        line: EngineLine,
+        engine: EngineConnections,
         path: Path,
         stage: Callable[[], AbstractContextManager[Path]],
         format_: Format,
@@ -116,19 +116,19 @@ class FileExports:
         cancelled: threading.Event | None,
     ) -> tuple[list[str], int]:
         """Write a zip with a file for each table, as the table is when it is read. `stage` gives a temporary file."""
-        rows, line = 0, line.until(cancelled)
+        rows, engine = 0, engine.cancellable(cancelled)
         with archive_worker(path, sum(table.bytes for table in tables), cancelled) as worker:
             worker.start()
             for table in tables:
                 with stage() as part:
-                    _, count = self._export_table(line, part, part.name, format_, table.name, None, max(1, max_bytes))
+                    _, count = self._export_table(engine, part, part.name, format_, table.name, None, max(1, max_bytes))
                     worker.call(zip_files.add, path, part, f"{table.name}{part.suffix}")
                     rows, max_bytes = rows + count, max_bytes - part.stat().st_size
         return [table.name for table in tables], rows
 
     def _export_table(
         self,
-        line: EngineLine,
+        engine: EngineConnections,
         path: Path,
         destination: str,
         format_: Format,
@@ -138,21 +138,21 @@ class FileExports:
     ) -> tuple[list[str], int]:
         field = "table" if query is None else "query"
         if query is None:
-            chosen = _only_table(storage.tables(line), table)
+            chosen = _only_table(storage.tables(engine), table)
             query, names = storage.whole_table(chosen.name), [chosen.name]
         elif table is not None:
             raise Invalid("query: give either this or table.", field="query")
         else:
             names = []
         try:
-            return names, line.export(query, path, _engine_format(destination, format_), max_bytes, field)
+            return names, engine.export(query, path, _engine_format(destination, format_), max_bytes, field)
         except EngineError as exc:
-            raise query_error(exc, field, query, lambda: storage.tables(line)) from exc
+            raise query_error(exc, field, query, lambda: storage.tables(engine)) from exc
 
     def _export_portal(
         self,
         folder: PortalFolder,
-        line: EngineLine,
+        engine: EngineConnections,
         path: Path,
         part: str | None,
         max_bytes: int,
@@ -162,59 +162,64 @@ class FileExports:
             raise Invalid(
                 "format: db holds the whole portal. Leave table and query out, or choose another.", field="format"
             )
-        tables = self._write_archive(folder, line, path, max_bytes, cancelled)
+        tables = self._write_archive(folder, engine, path, max_bytes, cancelled)
         return [table.name for table in tables], sum(table.rows for table in tables)
 
     def _write_archive(
         self,
         folder: PortalFolder,
-        line: EngineLine,
+        engine: EngineConnections,
         path: Path,
         max_bytes: float,
         cancelled: threading.Event | None = None,
     ) -> list[Table]:
         """A whole portal in a sealed file, as it is at one moment. Returns its tables."""
-        size = sum(table.bytes for table in storage.tables(line))
+        size = sum(table.bytes for table in storage.tables(engine))
         with archive_worker(path, size, cancelled) as worker:
             worker.start()  # it gets ready while the engine writes
-            tables, about = self._back_up(folder, line, path, max_bytes, cancelled)
+            tables, about = self._back_up(folder, engine, path, max_bytes, cancelled)
             worker.call(archive.seal, path, {"metadata": about, "tables": {table.name: table.rows for table in tables}})
         _check_size(path.stat().st_size, max_bytes)
         return tables
 
     def _back_up(
-        self, folder: PortalFolder, line: EngineLine, path: Path, max_bytes: float, cancelled: threading.Event | None
+        self,
+        folder: PortalFolder,
+        engine: EngineConnections,
+        path: Path,
+        max_bytes: float,
+        cancelled: threading.Event | None,
     ) -> tuple[list[Table], dict[str, str]]:
         """Write a portal to a file, in the engine. Returns its tables and its metadata."""
         try:
             with folder.existing_write_lock():
                 check_not_cancelled(cancelled)
-                self._registry.finish_import(folder, line)
-                storage.drop_unfinished(line)
-                checksum, about = storage.checksum(line), storage.metadata(line)
+                self._registry.finish_import(folder, engine)
+                storage.drop_unfinished(engine)
+                checksum, about = storage.checksum(engine), storage.metadata(engine)
                 if about.get("mcp.checksum") != checksum:
-                    storage.set_metadata(line, {"mcp.checksum": checksum})
+                    storage.set_metadata(engine, {"mcp.checksum": checksum})
                     about["mcp.checksum"] = checksum
-                tables = storage.tables(line)
+                tables = storage.tables(engine)
                 _check_size(sum(table.bytes for table in tables), max_bytes)
-                storage.back_up(line.until(cancelled), str(path))
+                storage.back_up(engine.cancellable(cancelled), str(path))
         except EngineError as exc:
             raise Unavailable("The engine cannot write this portal to a file. Look at the log, or try again.") from exc
         return tables, about
 
     def back_up(self, folder: PortalFolder, target: Path) -> list[Table]:
         """Write a whole portal to a new file, as it is at one moment, while servers go on. Returns its tables."""
-        line = self._registry.line(folder)
+        engine = self._registry.engine(folder)
         with staged_file(folder, ENDINGS["db"]) as path:
-            tables = self._write_archive(folder, line, path, math.inf)
+            tables = self._write_archive(folder, engine, path, math.inf)
             shutil.copyfile(path, target)
         return tables
 
     def export_to(self, folder: PortalFolder, table: str, target: Path, format_: Format) -> int:
         """Write a whole table to a new file. Returns the number of rows."""
-        line = self._registry.line(folder)
+        engine = self._registry.engine(folder)
         with staged_file(folder, ENDINGS[format_]) as path:
-            _, rows = self._export_table(line, path, target.name, format_, table, None, self._max_export_bytes)
+            _, rows = self._export_table(engine, path, target.name, format_, table, None, self._max_export_bytes)
             shutil.copyfile(path, target)
         return rows
 
@@ -229,24 +234,26 @@ class FileExports:
         for folder in (top / "users").glob("*"):
             self._quota_folder(folder, self._max_days).delete_expired()
 
-    def _export_folder(self, caller: Caller) -> ExportFolder:
+    def _export_folder(self, caller: Caller) -> QuotaFolder:
         max_days = None if caller.user == LOCAL_USER else self._max_days
         return self._quota_folder(self._registry.folder_of(caller.user), max_days)
 
-    def _quota_folder(self, user_folder: Path, max_days: int | None) -> ExportFolder:
-        return ExportFolder(user_folder / EXPORTS, user_folder / PORTALS, self._quota_bytes, max_days)
+    def _quota_folder(self, user_folder: Path, max_days: int | None) -> QuotaFolder:
+        return QuotaFolder(user_folder / EXPORTS, user_folder / PORTALS, self._quota_bytes, max_days)
 
 
-def _apply_quota(target: ExportFolder, line: EngineLine, path: Path, max_bytes: int) -> tuple[EngineLine, int]:
-    """A line that stops when a file grows over the quota, and how large the file may be."""
+def _apply_quota(
+    target: QuotaFolder, engine: EngineConnections, path: Path, max_bytes: int
+) -> tuple[EngineConnections, int]:
+    """Connections on which statements stop when a file grows over the quota, and how large the file may be."""
     target.delete_expired()
     max_bytes = min(max_bytes, target.bytes_left())
-    return line.within(dict, target.check_growth(path)), max_bytes
+    return engine.limited(dict, target.check_growth(path)), max_bytes
 
 
-def _tables_to_zip(line: EngineLine, destination: str) -> list[Table]:
+def _tables_to_zip(engine: EngineConnections, destination: str) -> list[Table]:
     """All tables, if an export that names none is a zip: there are several, or the destination says so."""
-    tables = storage.tables(line)
+    tables = storage.tables(engine)
     return tables if len(tables) > 1 or destination.lower().endswith(ZIP) else []
 
 

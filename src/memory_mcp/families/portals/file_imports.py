@@ -9,7 +9,7 @@ from pathlib import Path
 
 from memory_mcp.caller import Caller
 from memory_mcp.cancellation import check_not_cancelled
-from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.files.compressed import MAX_EXPANSION
 from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerProcess
 from memory_mcp.errors import Conflict, Invalid, LimitExceeded, NotFound, shorten
@@ -26,7 +26,7 @@ from memory_mcp.families.portals import (
     zip_files,
 )
 from memory_mcp.families.portals.address import Address
-from memory_mcp.families.portals.answers import Imported
+from memory_mcp.families.portals.answers import PortalImported
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, staged_file
 from memory_mcp.families.portals.limits import ImportBudget, ImportLimits
@@ -63,7 +63,7 @@ class FileImports:
         report_progress: ReportProgress,
         cancelled: threading.Event | None = None,
         on_conflict: OnConflict | None = None,
-    ) -> Imported:
+    ) -> PortalImported:
         """Import a file: all of it, or nothing. A missing portal or table is created; `on_conflict` says what
         to do with tables that exist. If the caller leaves before the rows are moved to their table, nothing is
         imported."""
@@ -90,7 +90,7 @@ class FileImports:
             uploads.delete(self._folders.imports(caller)[0], source)
             report_progress(f"{count} records are in.", 2, 3)
             report_progress("Done.", 3, 3)
-        return Imported(folder.address.portal_uri, ", ".join(names), count, notice_of(notices))
+        return PortalImported(folder.address.portal_uri, ", ".join(names), count, notice_of(notices))
 
     @contextmanager
     def _open_target(
@@ -99,9 +99,9 @@ class FileImports:
         """The portal, locked for an import. It is described again when the block ends."""
         with folder.write_lock():
             check_not_cancelled(file.cancelled)
-            line = self._registry.open(folder)
-            with self._registry.changing(caller, folder, line):
-                yield self._target(folder, line, on_conflict or ("refuse" if file.format == "db" else "append"))
+            engine = self._registry.open(folder)
+            with self._registry.changing(caller, folder, engine):
+                yield self._target(folder, engine, on_conflict or ("refuse" if file.format == "db" else "append"))
 
     def _list_zip(self, file: SourceFile, only: str | None) -> dict[str, str]:
         """The file of each table in a zip, or that of one table."""
@@ -113,13 +113,13 @@ class FileImports:
             raise NotFound(f"table: the zip has no file for a table {only!r}. It has: {listed}.", field="table")
         return {only: files[only]}
 
-    def _target(self, folder: PortalFolder, line: EngineLine, on_conflict: OnConflict) -> ImportTarget:
+    def _target(self, folder: PortalFolder, engine: EngineConnections, on_conflict: OnConflict) -> ImportTarget:
         return ImportTarget(
-            line,
+            engine,
             on_conflict,
             self._registry.record_schema,
-            lambda tables: self._registry.put_in_place(folder, line, tables),
-            lambda about: self._registry.set_missing_labels(folder, line, about),
+            lambda tables: self._registry.rename_staged(folder, engine, tables),
+            lambda about: self._registry.set_missing_labels(folder, engine, about),
             lambda: journal.exists(folder),
         )
 
@@ -146,13 +146,13 @@ class FileImports:
     def restore_portal(self, folder: PortalFolder, file: Path) -> int:
         """Create a missing portal from its file, as it was. Returns how many rows it has. Raises Invalid, and leaves
         nothing, for a damaged file."""
-        line = self._registry.line(folder)
+        engine = self._registry.engine(folder)
         with staged_file(folder, ENDINGS["db"]) as path:
             shutil.copyfile(file, path)
             with archive_worker(path, path.stat().st_size) as worker, folder.write_lock():
-                count = archive_imports.restore_archive(line, worker, path)
-                folder.describe(storage.tables(line))
-                folder.label(labels_in(storage.metadata(line)))
+                count = archive_imports.restore_archive(engine, worker, path)
+                folder.describe(storage.tables(engine))
+                folder.label(labels_in(storage.metadata(engine)))
         return count
 
     def import_portal(self, caller: Caller, address: Address, file: Path) -> int:

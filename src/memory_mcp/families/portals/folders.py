@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from memory_mcp.engines.chdb.client import EngineLine, Rules, wait_until_ended
+from memory_mcp.engines.chdb.client import EngineConnections, EngineRules, wait_until_ended
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.glob import find
@@ -102,22 +102,23 @@ class PortalFolder:
         noted = self._read()
         return Labels(str(noted.get("name", "")), str(noted.get("description", "")))
 
-    def distrust(self) -> None:
-        """Tables are about to change: until they are described again, only the engine knows them.
+    def invalidate_description(self) -> None:
+        """Delete the description: tables are about to change, and only the engine knows them until they are described
+        again.
 
         This is on the disk when it returns: an old description must not come back after a power cut.
         """
         if self.exists():
-            self.announce()
+            self.record_existence()
 
-    def announce(self) -> None:
+    def record_existence(self) -> None:
         """Record that the portal exists, with any tables. It is on the disk when this returns."""
         self._write({"tables": None, **asdict(self.labels())}, durable=True)
 
     def _write(self, noted: dict[str, Any], *, durable: bool) -> None:
         with Root(self.path).folder(()) as folder:
             atomic_write.write(
-                folder.beside(DESCRIPTION), json.dumps(noted, ensure_ascii=False).encode(), durable=durable
+                folder.sibling(DESCRIPTION), json.dumps(noted, ensure_ascii=False).encode(), durable=durable
             )
 
     def _read(self) -> dict[str, Any]:
@@ -170,35 +171,35 @@ class PortalFolders:
         return bool(is_named) and self._within in (None, address.namespace)
 
 
-class EngineLines:
-    """This server's lines to engines, each opened at first use."""
+class Engines:
+    """This server's connections to engines, by portal, each opened at first use."""
 
-    def __init__(self, limits: dict[str, int], rules: Rules) -> None:
+    def __init__(self, limits: dict[str, int], rules: EngineRules) -> None:
         self._limits = limits
         self._rules = rules
         self._guard = threading.Lock()
-        self._lines: dict[Path, EngineLine] = {}
+        self._engines: dict[Path, EngineConnections] = {}
 
-    def get(self, folder: PortalFolder) -> EngineLine:
+    def get(self, folder: PortalFolder) -> EngineConnections:
         with self._guard:
-            if folder.path not in self._lines:
-                self._lines[folder.path] = EngineLine(
+            if folder.path not in self._engines:
+                self._engines[folder.path] = EngineConnections(
                     folder.path, self._limits, replace(self._rules, root=folder.path.parents[1])
                 )
-            return self._lines[folder.path]
+            return self._engines[folder.path]
 
-    def forget(self, folder: PortalFolder) -> None:
-        """Close the line of a portal that was deleted."""
+    def remove(self, folder: PortalFolder) -> None:
+        """Close the connections to a portal that was deleted."""
         with self._guard:
-            line = self._lines.pop(folder.path, None)
-        if line:
-            line.close()
+            engine = self._engines.pop(folder.path, None)
+        if engine:
+            engine.close()
 
     def close(self) -> None:
         with self._guard:
-            lines, self._lines = list(self._lines.values()), {}
-        for line in lines:
-            line.close()
+            engines, self._engines = list(self._engines.values()), {}
+        for engine in engines:
+            engine.close()
 
 
 def remove_folder(folder: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from memory_mcp.engines.chdb.client import EngineError, EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.isolation.worker_process import WorkerProcess
 from memory_mcp.errors import Conflict, LimitExceeded, NotFound
@@ -28,10 +28,10 @@ class SourceFile:
     budget: ImportBudget
     cancelled: threading.Event | None
 
-    def limited_line(self, line: EngineLine) -> EngineLine:
+    def limited_engine(self, engine: EngineConnections) -> EngineConnections:
         """For statements on the file and its staged tables: they stop at a limit, and when the caller leaves."""
         size = self.path.stat().st_size
-        return line.until(self.cancelled).within(lambda: self.budget.engine_limits(size), self._check_time)
+        return engine.cancellable(self.cancelled).limited(lambda: self.budget.engine_limits(size), self._check_time)
 
     @property
     def max_rows(self) -> int:
@@ -55,10 +55,10 @@ class SourceFile:
 class ImportTarget:
     """The portal that an import goes to. The caller holds its lock."""
 
-    line: EngineLine
+    engine: EngineConnections
     on_conflict: OnConflict  # what to do with tables that exist
-    record_schema: Callable[[EngineLine, str], None]  # of a table that was created or changed
-    put_in_place: Callable[[Sequence[StagedTable]], None]
+    record_schema: Callable[[EngineConnections, str], None]  # of a table that was created or changed
+    rename_staged: Callable[[Sequence[StagedTable]], None]
     set_missing_labels: Callable[[Mapping[str, str]], None]  # from the metadata of a portal file
     is_unfinished: Callable[[], bool]  # whether staged tables still have to get their names
 
@@ -76,10 +76,10 @@ class ImportTarget:
     def drop_leftovers(self) -> None:
         """Drop the tables of imports that were interrupted."""
         if not self.is_unfinished():
-            storage.drop_unfinished(self.line)
+            storage.drop_unfinished(self.engine)
 
     def staged_table(self, name: str, table: str) -> StagedTable:
-        uuid = storage.table_uuid(self.line, name)
+        uuid = storage.table_uuid(self.engine, name)
         if uuid is None:
             raise EngineError("A staged table is missing.", 0)
         return StagedTable(name, uuid, table)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from memory_mcp.clock import instant
-from memory_mcp.engines.chdb.parameters import EXACT, fits, would_round
+from memory_mcp.engines.chdb.parameters import MAX_EXACT_INTEGER, fits, would_round
 from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families.portals.address import column_name
 from memory_mcp.families.portals.model import NewColumn, Record, Table
@@ -113,7 +113,7 @@ class ColumnValues:
     def _add_whole(self, values: Sequence[int]) -> None:
         least, greatest = min(values), max(values)
         self._least, self._greatest = min(self._least, least), max(self._greatest, greatest)
-        if least < -EXACT or greatest > EXACT:
+        if least < -MAX_EXACT_INTEGER or greatest > MAX_EXACT_INTEGER:
             self._would_round = self._would_round or any(map(would_round, values))
 
     def column(self, name: str, field: str) -> NewColumn:
@@ -214,7 +214,7 @@ def _deciding_values(values: Sequence[Any], kind: str) -> Sequence[Any]:
     """The values that decide whether all fit: of whole numbers the least and the greatest."""
     if values and set(map(type, values)) == {int}:
         ends = min(values), max(values)
-        if "Float" not in kind or max(map(abs, ends)) <= EXACT:
+        if "Float" not in kind or max(map(abs, ends)) <= MAX_EXACT_INTEGER:
             return ends
     return values
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.rooted_folder import Root
 from memory_mcp.families.portals import storage
@@ -35,18 +35,18 @@ def exists(folder: PortalFolder) -> bool:
 def write(folder: PortalFolder, tables: Sequence[StagedTable]) -> None:
     """Begin to rename these tables. The journal is on the disk when this returns."""
     content = json.dumps({"tables": [asdict(table) for table in tables]}).encode()
-    with Root(folder.path).folder(()) as place:
-        atomic_write.write(place.beside(JOURNAL), content, durable=True)
+    with Root(folder.path).folder(()) as entry:
+        atomic_write.write(entry.sibling(JOURNAL), content, durable=True)
 
 
-def put_in_place(folder: PortalFolder, line: EngineLine) -> list[str]:
+def rename_staged(folder: PortalFolder, engine: EngineConnections) -> list[str]:
     """Give all tables of the journal their names, and drop those they replace. Returns the names."""
     content = json.loads((folder.path / JOURNAL).read_text(encoding="utf-8"))
     tables = [StagedTable(**one) for one in content["tables"]]
     for one in tables:
-        storage.put_in_place(line, one.staged, one.uuid, one.table)
+        storage.rename_staged(engine, one.staged, one.uuid, one.table)
     for one in tables:
-        storage.drop_table(line, one.staged)
+        storage.drop_table(engine, one.staged)
     return [one.table for one in tables]
 
 

@@ -13,7 +13,7 @@ from memory_mcp.engines.chdb import sandbox
 from memory_mcp.engines.files.atomic_write import UNFINISHED
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families.maintenance import (
-    BY_BACKUP,
+    RESTORE_HINT,
     ExportFolder,
     FamilyMaintenance,
     Finding,
@@ -24,7 +24,7 @@ from memory_mcp.families.portals.address import NAME, Address
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder, PortalFolders
 from memory_mcp.families.portals.model import Format
 from memory_mcp.families.portals.opening import create_portals
-from memory_mcp.families.portals.operations import NAMES_OTHERS, Portals
+from memory_mcp.families.portals.operations import STALE_DESCRIPTION, Portals
 from memory_mcp.progress import track
 
 TABLE_FORMATS: tuple[Format, ...] = ("parquet", "csv")
@@ -95,12 +95,12 @@ def _check(inspection: Inspection) -> Iterator[Finding]:
         for place, portal in track(found, "portals", len(found), inspection.report_progress):
             inspection.checked["portals"] += 1
             faults = portals.faults(portal)
-            if faults == [NAMES_OTHERS]:
-                finding = Finding("portal", place, "problem", NAMES_OTHERS)
-                yield inspection.mend(finding, partial(portals.describe_again, portal))
+            if faults == [STALE_DESCRIPTION]:
+                finding = Finding("portal", place, "problem", STALE_DESCRIPTION)
+                yield inspection.repair_finding(finding, partial(portals.describe_again, portal))
                 continue
             for fault in faults:
-                yield Finding("portal", place, "problem", f"{fault}. {BY_BACKUP}")
+                yield Finding("portal", place, "problem", f"{fault}. {RESTORE_HINT}")
 
 
 def _leftovers(folder: Path) -> Iterator[Path]:

@@ -65,7 +65,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Usage:
-    """Of a portal, since it was made or its folder last came from a backup."""
+    """How often a portal was used since it was created or restored from a backup."""
 
     reads: int = 0  # queries, pages of tables and exports
     writes: int = 0  # calls that changed something: writes, deletions and imports
@@ -74,7 +74,7 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Stats:
+class PortalStats:
     tables: int
     rows: int
     bytes: int
@@ -93,7 +93,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Received:
-    """How much of a file has come in."""
+    """How much of an upload is stored."""
 
     source: str  # for portal_import
     bytes: int
@@ -101,7 +101,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a file on its way out."""
+    """A piece of a download."""
 
     data: str  # base64
     offset: int

@@ -1,4 +1,4 @@
-"""The portals of a data directory, as the settings want them."""
+"""Creates the operations on portals from the settings."""
 
 import os
 from collections.abc import Callable
@@ -6,14 +6,14 @@ from pathlib import Path
 
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock
-from memory_mcp.engines.chdb.process import Rules
+from memory_mcp.engines.chdb.process import EngineRules
 from memory_mcp.families.portals.limits import ImportLimits
 from memory_mcp.families.portals.operations import Portals
 from memory_mcp.settings import Settings
 
 
 def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes: Changes, clock: Clock) -> Portals:
-    """It opens no file before one is used, so that maintenance can work with damaged portals."""
+    """No file is opened before it is used, so that maintenance can work with damaged portals."""
     limits = {
         "max_execution_time": settings.portal_seconds,
         "limit": settings.portal_rows + 1,  # one more, to see whether there is more
@@ -26,7 +26,7 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
         clock,
         limits=limits,
         max_tokens=settings.portal_tokens,
-        rules=Rules(
+        rules=EngineRules(
             sandbox=settings.portal_sandbox,
             max_engines=settings.portal_engines,
             idle_s=settings.portal_engine_idle,

@@ -9,19 +9,19 @@ from typing import Any
 from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, precise_stamp
-from memory_mcp.engines.chdb.client import EngineError, EngineLine, Rules
+from memory_mcp.engines.chdb.client import EngineConnections, EngineError, EngineRules
 from memory_mcp.engines.chdb.parameters import Unfit
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.family import LastWrite
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import cross_portal_query, query_results, storage, usage
 from memory_mcp.families.portals.address import Address
-from memory_mcp.families.portals.answers import Deleted, Result, View, Written
+from memory_mcp.families.portals.answers import PortalDeleted, Result, View, Written
 from memory_mcp.families.portals.file_exports import FileExports
 from memory_mcp.families.portals.file_imports import FileImports
-from memory_mcp.families.portals.folders import EngineLines, PortalFolder, PortalFolders
+from memory_mcp.families.portals.folders import Engines, PortalFolder, PortalFolders
 from memory_mcp.families.portals.limits import ImportLimits
-from memory_mcp.families.portals.model import VIEWER, Labels, Record, Stats, Table
+from memory_mcp.families.portals.model import VIEWER, Labels, PortalStats, Record, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table, labels_in, writable
 from memory_mcp.families.portals.query_errors import query_error
 from memory_mcp.families.portals.record_writer import RecordWriter, notice_of
@@ -29,11 +29,11 @@ from memory_mcp.families.portals.transfer_folders import TransferFolders
 
 log = logging.getLogger(__name__)
 
-NAMES_OTHERS = "portal.json names other tables than it has"
+STALE_DESCRIPTION = "portal.json names other tables than it has"
 
 
 class Portals:
-    """Everything this server can do with tables and SQL."""
+    """The operations on portals."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Portals:
         *,
         limits: dict[str, int],
         max_tokens: int,
-        rules: Rules,
+        rules: EngineRules,
         import_folders: Sequence[Path] = (),
         export_folders: Sequence[Path] = (),
         import_limits: ImportLimits,
@@ -57,10 +57,10 @@ class Portals:
         exports/ in there."""
         self.max_rows = limits["limit"] - 1
         self.max_tokens = max_tokens  # of an answer with rows
-        self._lines = EngineLines(limits, rules)
+        self._engines = Engines(limits, rules)
         self._joins = joins
         self.on_delete: list[Callable[[Caller, Address], None]] = []  # called once something has been deleted
-        self._registry = PortalRegistry(folder_of, self._lines, changes, clock)
+        self._registry = PortalRegistry(folder_of, self._engines, changes, clock)
         self._records = RecordWriter(self._registry)
         folders = TransferFolders(folder_of, import_folders, export_folders)
         self.imports = FileImports(self._registry, folders, import_limits, allow_urls=urls)
@@ -73,7 +73,7 @@ class Portals:
         )
 
     def close(self) -> None:
-        self._lines.close()
+        self._engines.close()
 
     def write(
         self,
@@ -84,26 +84,26 @@ class Portals:
         name: str | None = None,
         description: str | None = None,
     ) -> Written:
-        """Add records, all or none. A missing portal, table or column is made for them.
+        """Add records, all or none. A missing portal, table or column is created.
 
         `name` and `description` are those of the portal from now on; None leaves one as it is. If one is given, there
-        may be no records, and then no table is made.
+        may be no records, and then no table is created.
         """
         address, table = addresses.portal(uri), writable(table)
         if not records and name is None and description is None:
             raise Invalid("data: give at least one record, or portalName or portalDescription.", field="data")
         folder = self._registry.folders(caller).get(address)
         with folder.write_lock():
-            line = self._registry.open(folder)
-            notices = self._records.write(caller, folder, line, table, records) if records else []
-            self._label(caller, folder, line, name, description, is_counted=not records)
+            engine = self._registry.open(folder)
+            notices = self._records.write(caller, folder, engine, table, records) if records else []
+            self._label(caller, folder, engine, name, description, is_counted=not records)
         return Written(address.portal_uri, table, len(records), notice_of(notices))
 
     def _label(
         self,
         caller: Caller,
         folder: PortalFolder,
-        line: EngineLine,
+        engine: EngineConnections,
         name: str | None,
         description: str | None,
         *,
@@ -115,8 +115,8 @@ class Portals:
         )
         if labels == before and folder.exists():
             return
-        self._registry.set_labels(folder, line, labels)
-        folder.describe(self._registry.described_tables(folder, line))
+        self._registry.set_labels(folder, engine, labels)
+        folder.describe(self._registry.described_tables(folder, engine))
         self._registry.report_change(caller, folder.address, list_changed=True, is_counted=is_counted)
 
     def query(
@@ -131,8 +131,8 @@ class Portals:
         """One SELECT over one portal. It stops when its caller leaves."""
         folder = self._registry.existing(caller, addresses.view(uri))  # the SQL names the tables
         try:
-            with cross_portal_query.attach(self._lines, folder, self._joinable(caller, folder, sql)) as attached:
-                found = self._registry.line(folder).until(cancelled).query(sql, dict(parameters), attached)
+            with cross_portal_query.attach(self._engines, folder, self._joinable(caller, folder, sql)) as attached:
+                found = self._registry.engine(folder).cancellable(cancelled).query(sql, dict(parameters), attached)
         except EngineError as exc:
             raise query_error(exc, "sql", sql, lambda: self.described(caller, folder.address)[1]) from exc
         except RecursionError as exc:  # of the JSON parser
@@ -154,17 +154,17 @@ class Portals:
 
     def delete(
         self, caller: Caller, uri: str, table: str | None, where: Mapping[str, Any] | None, *, confirm: bool
-    ) -> Deleted:
+    ) -> PortalDeleted:
         """Delete the rows that match; without `where` the whole table; without `table` the portal. Whole tables and
         portals need `confirm`."""
         address = addresses.portal(uri)
         folder = self._registry.existing(caller, address)
         if table is None:
             deleted = self._delete_portal(caller, folder, where, confirm=confirm)
-            answer = Deleted(address.portal_uri, deleted, portal=True)
+            answer = PortalDeleted(address.portal_uri, deleted, portal=True)
         else:
             deleted = self._delete_rows(caller, folder, writable(table), where, confirm=confirm)
-            answer = Deleted(address.portal_uri, deleted, table)
+            answer = PortalDeleted(address.portal_uri, deleted, table)
         self._report_deletion(caller, address)
         return answer
 
@@ -182,7 +182,7 @@ class Portals:
         with folder.existing_write_lock():
             rows = self._row_count(folder)
             folder.remove()
-        self._lines.forget(folder)
+        self._engines.remove(folder)
         self._registry.report_change(caller, folder.address, list_changed=True)
         return rows
 
@@ -191,7 +191,7 @@ class Portals:
         be deleted."""
         try:
             described = folder.described()
-            tables = described.tables if described else storage.tables(self._lines.get(folder))
+            tables = described.tables if described else storage.tables(self._engines.get(folder))
             return sum(table.rows for table in tables)
         except (AppError, EngineError):
             return 0
@@ -200,16 +200,16 @@ class Portals:
         self, caller: Caller, folder: PortalFolder, table: str, where: Mapping[str, Any] | None, *, confirm: bool
     ) -> int:
         with folder.existing_write_lock():
-            line = self._registry.open(folder)
-            known = existing_table(storage.tables(line), table)
+            engine = self._registry.open(folder)
+            known = existing_table(storage.tables(engine), table)
             if not where and not confirm:
                 raise Invalid("where: without it the whole table goes. Say so with confirm: true.", field="where")
-            with self._registry.changing(caller, folder, line):
-                storage.drop_unfinished(line)
+            with self._registry.changing(caller, folder, engine):
+                storage.drop_unfinished(engine)
                 if where:
-                    return self._delete_where(line, known, where)
-                storage.drop_table(line, table)
-                self._registry.delete_schema(line, table)
+                    return self._delete_where(engine, known, where)
+                storage.drop_table(engine, table)
+                self._registry.delete_schema(engine, table)
                 return known.rows
 
     def _report_deletion(self, caller: Caller, address: Address) -> None:
@@ -220,13 +220,13 @@ class Portals:
             except AppError as exc:
                 log.warning("Copies of rows deleted from %s are still stored: %s", address.portal_uri, exc.message)
 
-    def _delete_where(self, line: EngineLine, table: Table, where: Mapping[str, Any]) -> int:
+    def _delete_where(self, engine: EngineConnections, table: Table, where: Mapping[str, Any]) -> int:
         _check_where(table, where)
         try:
             condition = storage.Condition(table, where)
-            deleted = storage.count(line, table.name, condition)
+            deleted = storage.count(engine, table.name, condition)
             if deleted:
-                storage.delete(line, table.name, condition)
+                storage.delete(engine, table.name, condition)
         except Unfit as exc:
             raise Invalid(f"where: {exc}", field="where") from exc
         except EngineError as exc:
@@ -238,7 +238,7 @@ class Portals:
         """All tables of a portal, or the one that the address names."""
         address = addresses.view(uri)
         folder = self._registry.existing(caller, address)
-        tables = storage.tables(self._registry.line(folder))
+        tables = storage.tables(self._registry.engine(folder))
         if address.table is not None:
             tables = [existing_table(tables, address.table)]
         labels = folder.labels()
@@ -248,26 +248,26 @@ class Portals:
     def faults(self, folder: PortalFolder) -> list[str]:
         """The problems of a portal, as messages. Its engine reads all of it."""
         try:
-            line = self._registry.line(folder)
-            tables = storage.tables(line)
-            faults = [f"the table {one.name} is damaged" for one in tables if not storage.is_whole(line, one.name)]
+            engine = self._registry.engine(folder)
+            tables = storage.tables(engine)
+            faults = [f"the table {one.name} is damaged" for one in tables if not storage.is_whole(engine, one.name)]
         except (AppError, EngineError) as exc:
             return [f"it cannot be opened ({exc})"]
         described = folder.described()
         if described is not None and [one.name for one in described.tables] != [one.name for one in tables]:
-            faults.append(NAMES_OTHERS)
+            faults.append(STALE_DESCRIPTION)
         return faults
 
     def describe_again(self, folder: PortalFolder) -> None:
         """Write the description of a portal again, from its engine."""
-        line = self._registry.line(folder)
+        engine = self._registry.engine(folder)
         with folder.write_lock():
-            folder.describe(storage.tables(line))
-            folder.label(labels_in(storage.metadata(line)))
+            folder.describe(storage.tables(engine))
+            folder.label(labels_in(storage.metadata(engine)))
 
-    def dismiss(self, folder: PortalFolder) -> None:
+    def end_engine(self, folder: PortalFolder) -> None:
         """End the engine of a portal, so that its folder can be moved. Raises Unavailable."""
-        self._lines.get(folder).dismiss()
+        self._engines.get(folder).end_engine()
 
     def remove_leftovers(self, users: Iterable[str]) -> None:
         """Finish interrupted deletions of portals. Failures are logged."""
@@ -293,7 +293,7 @@ class Portals:
         """A portal and its tables: as described, or as the engine says if there is no description."""
         folder = self._registry.existing(caller, address)
         described = folder.described()
-        return folder, described.tables if described else storage.tables(self._registry.line(folder))
+        return folder, described.tables if described else storage.tables(self._registry.engine(folder))
 
     def page(
         self, caller: Caller, address: Address, wanted: addresses.RowRange, *, is_counted: bool = True
@@ -301,15 +301,15 @@ class Portals:
         """Rows of a table, as its resource shows them, and whether large ones were left out. `is_counted` is whether
         this counts as use of the portal."""
         folder = self._registry.existing(caller, address)
-        line = self._registry.line(folder)
-        table = existing_table(storage.tables(line), address.table or "")
+        engine = self._registry.engine(folder)
+        table = existing_table(storage.tables(engine), address.table or "")
         if (wanted.since or wanted.until) and storage.time_column(table) is None:
             word = "since" if wanted.since else "until"
             raise Invalid(f"{word}: {table.name!r} has no column with a time. Leave it out.", field="uri")
         if wanted.order and table.column(wanted.order.removeprefix("-")) is None:
             raise Invalid(f"order: {table.name!r} has no column {wanted.order.removeprefix('-')!r}.", field="uri")
         try:
-            rows, is_cut = storage.page(line, table, wanted)
+            rows, is_cut = storage.page(engine, table, wanted)
         except EngineError as exc:
             raise Invalid(f"order: {exc}", field="uri") from exc
         except RecursionError as exc:  # of the JSON parser
@@ -321,9 +321,9 @@ class Portals:
         return [{name: readable(value, types[name], "uri") for name, value in row.items()} for row in rows], is_cut
 
 
-def stats(folder: PortalFolder, tables: Sequence[Table]) -> Stats:
+def stats(folder: PortalFolder, tables: Sequence[Table]) -> PortalStats:
     rows, size = sum(table.rows for table in tables), sum(table.bytes for table in tables)
-    return Stats(len(tables), rows, size, usage.read(folder.path))
+    return PortalStats(len(tables), rows, size, usage.read(folder.path))
 
 
 def _check_where(table: Table, where: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Shared by all operations: a caller's portals, their engines, and the records of their tables."""
+"""Shared by all operations: a caller's portals, their engines, and the recorded schemas of their tables."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -8,16 +8,16 @@ from memory_mcp import __version__
 from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, precise_stamp
-from memory_mcp.engines.chdb.client import EngineError, EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import journal, storage, usage
 from memory_mcp.families.portals.address import Address
-from memory_mcp.families.portals.folders import EngineLines, PortalFolder, PortalFolders
+from memory_mcp.families.portals.folders import Engines, PortalFolder, PortalFolders
 from memory_mcp.families.portals.journal import StagedTable
 from memory_mcp.families.portals.model import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS, Labels, Table
 from memory_mcp.names import hidden_character
-from memory_mcp.nearness import data_of, nearest, not_found, seen_by
+from memory_mcp.nearness import error_data, nearest, not_found, seen_by
 
 PROTOCOL = "2026-07-28"
 
@@ -25,73 +25,73 @@ PROTOCOL = "2026-07-28"
 class PortalRegistry:
     """The portals of all users, one at a time."""
 
-    def __init__(self, folder_of: Callable[[str], Path], lines: EngineLines, changes: Changes, clock: Clock) -> None:
+    def __init__(self, folder_of: Callable[[str], Path], engines: Engines, changes: Changes, clock: Clock) -> None:
         self.folder_of = folder_of
-        self.lines = lines
+        self.engines = engines
         self.changes = changes
         self._clock = clock
 
-    def line(self, folder: PortalFolder) -> EngineLine:
+    def engine(self, folder: PortalFolder) -> EngineConnections:
         """The engine of a portal, for a caller who does not hold its lock. An import that was interrupted in its last
         step is finished first."""
-        line = self.lines.get(folder)
+        engine = self.engines.get(folder)
         if journal.exists(folder):
             with folder.write_lock():
-                self.finish_import(folder, line)
-        return line
+                self.finish_import(folder, engine)
+        return engine
 
-    def open(self, folder: PortalFolder) -> EngineLine:
+    def open(self, folder: PortalFolder) -> EngineConnections:
         """The engine of a portal, for a caller who holds its lock. A new portal gets its metadata, and is listed once
         the call has succeeded: see changing."""
-        line = self.lines.get(folder)
-        self.finish_import(folder, line)
+        engine = self.engines.get(folder)
+        self.finish_import(folder, engine)
         if not folder.exists():
-            storage.create_metadata(line, self._about(folder.address))
-        return line
+            storage.create_metadata(engine, self._about(folder.address))
+        return engine
 
-    def described_tables(self, folder: PortalFolder, line: EngineLine) -> list[Table]:
+    def described_tables(self, folder: PortalFolder, engine: EngineConnections) -> list[Table]:
         """The tables of a portal. Its description is written if there is none."""
         if described := folder.described():
             return described.tables
-        tables = storage.tables(line)
+        tables = storage.tables(engine)
         if folder.exists():
             folder.describe(tables)
         return tables
 
-    def put_in_place(self, folder: PortalFolder, line: EngineLine, tables: Sequence[StagedTable]) -> None:
+    def rename_staged(self, folder: PortalFolder, engine: EngineConnections, tables: Sequence[StagedTable]) -> None:
         """Give staged tables their names: all of them, even if this process or the engine ends meanwhile. The caller
         holds the portal's lock."""
         journal.write(folder, tables)
         try:
-            self.finish_import(folder, line)
+            self.finish_import(folder, engine)
         except EngineError as exc:
             raise Unavailable("The engine failed in the last step of the import. The next call finishes it.") from exc
 
-    def finish_import(self, folder: PortalFolder, line: EngineLine) -> None:
+    def finish_import(self, folder: PortalFolder, engine: EngineConnections) -> None:
         """Finish an import that was interrupted in its last step, if there is one. The caller holds the lock."""
         if journal.exists(folder):
-            folder.announce()
-            self._record_schemas(line, journal.put_in_place(folder, line))
+            folder.record_existence()
+            self._record_schemas(engine, journal.rename_staged(folder, engine))
             journal.remove(folder)
 
-    def set_labels(self, folder: PortalFolder, line: EngineLine, labels: Labels) -> None:
+    def set_labels(self, folder: PortalFolder, engine: EngineConnections, labels: Labels) -> None:
         """Set the name and description of a portal, in its metadata and its folder. The caller holds its lock."""
         name = labels.name or folder.address.portal
-        storage.set_metadata(line, {"mcp.portal.name": name, "mcp.portal.description": labels.description})
+        storage.set_metadata(engine, {"mcp.portal.name": name, "mcp.portal.description": labels.description})
         folder.label(labels)
 
-    def set_missing_labels(self, folder: PortalFolder, line: EngineLine, about: Mapping[str, str]) -> None:
+    def set_missing_labels(self, folder: PortalFolder, engine: EngineConnections, about: Mapping[str, str]) -> None:
         """Give a portal the name and description in the metadata of an imported file, if it has neither."""
         if folder.labels() == Labels() and (labels := labels_in(about)) != Labels():
-            self.set_labels(folder, line, labels)
+            self.set_labels(folder, engine, labels)
 
-    def _record_schemas(self, line: EngineLine, tables: Sequence[str]) -> None:
+    def _record_schemas(self, engine: EngineConnections, tables: Sequence[str]) -> None:
         """Record tables that were created or replaced. The schema has a new version if a statement differs."""
-        noted = storage.metadata(line)
-        statements = {f"mcp.schema.{table}": storage.statement(line, table) for table in tables}
+        noted = storage.metadata(engine)
+        statements = {f"mcp.schema.{table}": storage.statement(engine, table) for table in tables}
         changed = {key: statement for key, statement in statements.items() if noted.get(key) != statement}
         if changed:
-            storage.set_metadata(line, {**changed, "mcp.schema_version": _next_version(noted)})
+            storage.set_metadata(engine, {**changed, "mcp.schema_version": _next_version(noted)})
 
     def _about(self, address: Address) -> dict[str, str]:
         return {
@@ -105,29 +105,29 @@ class PortalRegistry:
             "mcp.schema_version": "0",
         }
 
-    def record_schema(self, line: EngineLine, table: str) -> None:
+    def record_schema(self, engine: EngineConnections, table: str) -> None:
         """Record the statement of a table that was created or changed, as a new version of the schema."""
-        version, statement = _next_version(storage.metadata(line)), storage.statement(line, table)
-        storage.set_metadata(line, {f"mcp.schema.{table}": statement, "mcp.schema_version": version})
+        version, statement = _next_version(storage.metadata(engine)), storage.statement(engine, table)
+        storage.set_metadata(engine, {f"mcp.schema.{table}": statement, "mcp.schema_version": version})
 
-    def delete_schema(self, line: EngineLine, table: str) -> None:
+    def delete_schema(self, engine: EngineConnections, table: str) -> None:
         """Delete the statement of a table that was dropped, as a new version of the schema."""
-        version = _next_version(storage.metadata(line))
-        storage.set_metadata(line, {"mcp.schema_version": version}, gone=[f"mcp.schema.{table}"])
+        version = _next_version(storage.metadata(engine))
+        storage.set_metadata(engine, {"mcp.schema_version": version}, gone=[f"mcp.schema.{table}"])
 
     @contextmanager
-    def changing(self, caller: Caller, folder: PortalFolder, line: EngineLine) -> Iterator[None]:
+    def changing(self, caller: Caller, folder: PortalFolder, engine: EngineConnections) -> Iterator[None]:
         """A block that may create or drop tables and columns. The old description is never used after it."""
         before, existed = folder.described(), folder.exists()
-        folder.distrust()
+        folder.invalidate_description()
         try:
             yield
         except AppError:
             if existed:
                 with suppress(AppError, EngineError):  # the next call reads from the engine
-                    folder.describe(storage.tables(line))
+                    folder.describe(storage.tables(engine))
             raise
-        tables = storage.tables(line)
+        tables = storage.tables(engine)
         folder.describe(tables)
         are_new = before is None or [table.name for table in before.tables] != [table.name for table in tables]
         self.report_change(caller, folder.address, list_changed=are_new)
@@ -185,7 +185,7 @@ def existing_table(tables: Sequence[Table], name: str) -> Table:
     if (table := find_table(tables, name)) is not None:
         return table
     listed = ", ".join(table.name for table in tables) or "none yet"
-    near = data_of(nearest(name, (table.name for table in tables)))
+    near = error_data(nearest(name, (table.name for table in tables)))
     raise NotFound(f"There is no table {name!r} in this portal. It has: {listed}.", field="table", **near)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb import error_messages
-from memory_mcp.engines.chdb.client import EngineError, EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.errors import Invalid
 from memory_mcp.families.portals import inference, inspection, storage, widening, zip_files
 from memory_mcp.families.portals.address import TABLE
@@ -51,18 +51,18 @@ def load(
     """Add the records of a prepared file to a table, which is made if it is missing: all of them or none. Returns the
     table, how many records there are, and notices."""
     target.drop_leftovers()
-    known = next((one for one in storage.tables(target.line) if one.name == table), None)
+    known = next((one for one in storage.tables(target.engine) if one.name == table), None)
     target.check_conflicts([table], [table] if known else [])
     extended = None if target.on_conflict == "replace" else known
-    columns = _inspect(source.limited_line(target.line), source, mapping, table, extended)
+    columns = _inspect(source.limited_engine(target.engine), source, mapping, table, extended)
     if known is extended and not columns.widened:
-        count = _load_into(target.line, source, table, known, table, columns)
+        count = _load_into(target.engine, source, table, known, table, columns)
         if columns.wanted:
-            target.record_schema(target.line, table)
+            target.record_schema(target.engine, table)
     else:
         try:
             staged, count, _ = _stage_records(target, source, table, extended, columns)
-            target.put_in_place([staged])
+            target.rename_staged([staged])
         finally:
             target.drop_leftovers()
     return [table], count, columns.notices(mapping)
@@ -78,7 +78,7 @@ def load_zip(
     """Add the records of all files of a zip, or of none. `files` has the file of each table. Returns the tables, how
     many records there are, and notices."""
     target.drop_leftovers()
-    known = {table.name: table for table in storage.tables(target.line)}
+    known = {table.name: table for table in storage.tables(target.engine)}
     target.check_conflicts(files, known)
     extended = known if target.on_conflict == "append" else {}
     staged, notices, total, budget = [], [], 0, archive.budget
@@ -90,13 +90,13 @@ def load_zip(
                     archive.worker.call(inspection.prepare, path, archive.format)
                 source = replace(archive, path=path, budget=budget)
                 former = extended.get(table)
-                columns = _inspect(source.limited_line(target.line), source, {}, table, former)
+                columns = _inspect(source.limited_engine(target.engine), source, {}, table, former)
                 one, count, size = _stage_records(target, source, table, former, columns)
             staged.append(one)
             notices += [f"{table}: {notice}" for notice in columns.notices({})]
             total, budget = total + count, budget.without(count, size)
         check_not_cancelled(archive.cancelled)
-        target.put_in_place(staged)
+        target.rename_staged(staged)
     finally:
         target.drop_leftovers()
     return list(files), total, notices
@@ -107,74 +107,74 @@ def _stage_records(
 ) -> tuple[StagedTable, int, int]:
     """Load a file into a table with a temporary name, which begins with the rows of the `known` table. Returns that
     table, how many records the file holds, and how many bytes they take up."""
-    line, name, before = target.line, new_table_name(), 0
+    engine, name, before = target.engine, new_table_name(), 0
     if known is not None:
-        storage.create_like(line, name, table)
-        storage.link_rows(line, table, name)
-        known = _widen(line, name, known, columns.widened)
-        before = storage.uncompressed_bytes(line, name)
-    count = _load_into(line, source, table, known, name, columns)
-    return target.staged_table(name, table), count, storage.uncompressed_bytes(line, name) - before
+        storage.create_like(engine, name, table)
+        storage.link_rows(engine, table, name)
+        known = _widen(engine, name, known, columns.widened)
+        before = storage.uncompressed_bytes(engine, name)
+    count = _load_into(engine, source, table, known, name, columns)
+    return target.staged_table(name, table), count, storage.uncompressed_bytes(engine, name) - before
 
 
-def _widen(line: EngineLine, name: str, known: Table, widened: Sequence[Widened]) -> Table:
+def _widen(engine: EngineConnections, name: str, known: Table, widened: Sequence[Widened]) -> Table:
     """Give columns of a copy of a known table, called `name`, other types. Returns the table as it is then."""
     if not widened:
         return known
-    check_not_rounded(line, known, widened, "source")
+    check_not_rounded(engine, known, widened, "source")
     types = {column.name: column.type for column in widened}
-    storage.modify_columns(line, name, types)
+    storage.modify_columns(engine, name, types)
     return replace(
         known, columns=[replace(column, type=types.get(column.name, column.type)) for column in known.columns]
     )
 
 
 def _load_into(
-    line: EngineLine, source: SourceFile, table: str, known: Table | None, name: str, inspected: _FileColumns
+    engine: EngineConnections, source: SourceFile, table: str, known: Table | None, name: str, inspected: _FileColumns
 ) -> int:
     """Add the records of a prepared file to the table that is called `name` now, and `table` once the import ends. It
     is created unless it is `known`. Returns the number of records."""
     path, format_ = source.path, source.format
-    stopping = source.limited_line(line)
+    stopping = source.limited_engine(engine)
     found, columns, wanted = inspected.types, inspected.targets, inspected.wanted
     types = {column.name: column.type for column in known.columns} if known else {}
     types |= {column.name: column.type for column in wanted}
     read_as = {name: types[target] for name, target in columns.items()}
     temporary = new_table_name()
     try:
-        with storage.widen_table(line, name, known, wanted):
-            storage.create_like(line, temporary, name)
-            defaults = storage.defaults(line, name)
+        with storage.widen_table(engine, name, known, wanted):
+            storage.create_like(engine, temporary, name)
+            defaults = storage.defaults(engine, name)
             sure = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
             storage.load_file(stopping, temporary, str(path), format_, columns, read_as, sure, defaults)
-            count = storage.row_count(line, temporary)
+            count = storage.row_count(engine, temporary)
             source.check_amount(count, 0)  # the engine stops at a block of rows, not at a row
             _check_texts(stopping, path, format_, temporary, columns, types)
             _check_numbers(stopping, path, format_, temporary, columns, types)
             check_not_cancelled(source.cancelled)
-            storage.move_rows(line, name, temporary)
+            storage.move_rows(engine, name, temporary)
     except EngineError as exc:
         if exc.code == storage.NULL_ERROR:
             raise Invalid(f"source: every record of {table!r} needs an {inference.KEY!r}.", field="source") from exc
         reason = _misfit(stopping, source, read_as) or error_messages.misfit(str(exc), 1)
         raise Invalid(f"source: {reason} Nothing was imported.", field="source") from exc
     finally:
-        storage.drop_table(line, temporary)
+        storage.drop_table(engine, temporary)
     return count
 
 
 def _inspect(
-    line: EngineLine, source: SourceFile, mapping: Mapping[str, str], table: str, known: Table | None
+    engine: EngineConnections, source: SourceFile, mapping: Mapping[str, str], table: str, known: Table | None
 ) -> _FileColumns:
     try:
         if source.format == "json":
             return _inspect_json(source, mapping, table, known)
         if source.format == "parquet":
-            _check_parquet(line, source)
-        found = storage.file_columns(line, str(source.path), source.format)
+            _check_parquet(engine, source)
+        found = storage.file_columns(engine, str(source.path), source.format)
         columns = inspection.map_columns(list(found), mapping)
-        wanted = _wanted(line, source.path, source.format, found, columns, table, known)
-        return _FileColumns(found, columns, wanted, _widened(line, source, found, columns, known))
+        wanted = _wanted(engine, source.path, source.format, found, columns, table, known)
+        return _FileColumns(found, columns, wanted, _widened(engine, source, found, columns, known))
     except (EngineError, UnicodeDecodeError) as exc:
         reason = f" {exc}" if isinstance(exc, EngineError) else ""
         raise Invalid(f"source: this cannot be read as {source.format}.{reason}", field="source") from exc
@@ -195,32 +195,36 @@ def _inspect_json(source: SourceFile, mapping: Mapping[str, str], table: str, kn
 
 
 def _widened(
-    line: EngineLine, source: SourceFile, found: Mapping[str, str], columns: Mapping[str, str], known: Table | None
+    engine: EngineConnections,
+    source: SourceFile,
+    found: Mapping[str, str],
+    columns: Mapping[str, str],
+    known: Table | None,
 ) -> list[Widened]:
     """The columns of a known table that need a wider type for a CSV or Parquet file."""
     types = {column.name: column.type for column in known.columns if not column.primary} if known else {}
     path, seen = str(source.path), dict(found)
     if source.format == "csv" and types:
-        seen |= {name: inference.date_type(*ends) for name, ends in storage.date_columns(line, path, found).items()}
+        seen |= {name: inference.date_type(*ends) for name, ends in storage.date_columns(engine, path, found).items()}
     wider = {
         name: kind
         for name, target in columns.items()
         if target in types
         and (kind := widening.wider_type_for_file(types[target], seen[name])) not in (None, types[target])
     }
-    misfits = storage.misfits(line, path, source.format, found, {name: types[columns[name]] for name in wider})
+    misfits = storage.misfits(engine, path, source.format, found, {name: types[columns[name]] for name in wider})
     return [Widened(columns[name], types[columns[name]], kind) for name, kind in wider.items() if name in misfits]
 
 
-def _check_parquet(line: EngineLine, source: SourceFile) -> None:
+def _check_parquet(engine: EngineConnections, source: SourceFile) -> None:
     """Raises LimitExceeded for a file that holds too much, as it states itself or as the engine finds."""
-    about = storage.parquet_metadata(line, str(source.path))
+    about = storage.parquet_metadata(engine, str(source.path))
     inspection.check_column_count(about.columns)
     source.check_amount(about.rows, about.bytes)
-    storage.read_through(line, str(source.path), "parquet", source.max_rows, source.max_expanded_bytes)
+    storage.read_through(engine, str(source.path), "parquet", source.max_rows, source.max_expanded_bytes)
 
 
-def _misfit(line: EngineLine, source: SourceFile, types: Mapping[str, str]) -> str | None:
+def _misfit(engine: EngineConnections, source: SourceFile, types: Mapping[str, str]) -> str | None:
     """Which value does not fit its column, if that can be found out: the engine does not always say."""
     if source.format == "json":
         described: str | None = source.worker.call(inspection.find_json_misfit, source.path, dict(types))
@@ -229,22 +233,27 @@ def _misfit(line: EngineLine, source: SourceFile, types: Mapping[str, str]) -> s
         return None
     misfits: dict[str, int] = {}
     with suppress(EngineError):
-        misfits = storage.misfits(line, str(source.path), "csv", types, types)
+        misfits = storage.misfits(engine, str(source.path), "csv", types, types)
     name, number = min(misfits.items(), key=lambda one: one[1], default=("", 0))
     return f"{name!r} of record {number} does not fit {inference.plain_type(types[name])}." if number else None
 
 
 def _check_numbers(
-    line: EngineLine, path: Path, format_: Format, table: str, columns: Mapping[str, str], types: Mapping[str, str]
+    engine: EngineConnections,
+    path: Path,
+    format_: Format,
+    table: str,
+    columns: Mapping[str, str],
+    types: Mapping[str, str],
 ) -> None:
     """Raises Invalid for what is no number or date, and for whole numbers that a column of fractions would round."""
     fractions = {name: target for name, target in columns.items() if "Float" in types[target]}
-    if (bad := storage.no_number(line, table, {target: types[target] for target in fractions.values()})) is not None:
+    if (bad := storage.no_number(engine, table, {target: types[target] for target in fractions.values()})) is not None:
         raise Invalid(f"source: {bad!r} holds NaN or infinity. Leave them out, or give null.", field="source")
     dates = {name for name, target in columns.items() if inference.plain_type(types[target]) in ("Date", "Date32")}
-    if format_ == "csv" and (bad := storage.no_date(line, str(path), columns, dates)) is not None:
+    if format_ == "csv" and (bad := storage.no_date(engine, str(path), columns, dates)) is not None:
         raise Invalid(f"source: {bad!r} holds a text that is no date. Write dates like 2026-01-31.", field="source")
-    if format_ == "csv" and (bad := storage.rounded(line, str(path), columns, fractions)) is not None:
+    if format_ == "csv" and (bad := storage.rounded(engine, str(path), columns, fractions)) is not None:
         raise Invalid(
             f"source: {bad!r} holds a whole number that its column of fractions would round. Import it as texts.",
             field="source",
@@ -252,16 +261,21 @@ def _check_numbers(
 
 
 def _check_texts(
-    line: EngineLine, path: Path, format_: Format, table: str, columns: Mapping[str, str], types: Mapping[str, str]
+    engine: EngineConnections,
+    path: Path,
+    format_: Format,
+    table: str,
+    columns: Mapping[str, str],
+    types: Mapping[str, str],
 ) -> None:
     """Raises Invalid for what no record may hold: a text over 1 MiB, and bytes that are no text."""
     came = {target: types[target] for target in columns.values()}
-    too_long, no_text = storage.unfit_texts(line, table, came, MAX_TEXT_BYTES)
+    too_long, no_text = storage.unfit_texts(engine, table, came, MAX_TEXT_BYTES)
     if no_text is not None:
         raise Invalid(f"source: {no_text!r} holds bytes that are not UTF-8. Give them as base64.", field="source")
     if too_long is not None:
         name = next(name for name, target in columns.items() if target == too_long)
-        number = storage.first_too_long(line, str(path), format_, name, types[too_long], MAX_TEXT_BYTES)
+        number = storage.first_too_long(engine, str(path), format_, name, types[too_long], MAX_TEXT_BYTES)
         raise Invalid(
             f"source: {name!r} of record {number} is over 1 MiB. Shorten it, or split it over several records.",
             code="too_large",
@@ -275,7 +289,7 @@ def _same(seen: str, kind: str) -> bool:
 
 
 def _wanted(
-    line: EngineLine,
+    engine: EngineConnections,
     path: Path,
     format_: Format,
     found: Mapping[str, str],
@@ -288,19 +302,19 @@ def _wanted(
     there = {column.name for column in (*(known.columns if known else ()), *usual)}
     new = [name for name, target in columns.items() if target not in there]
     texts = [name for name in new if found[name] == "Nullable(String)"]
-    with_null = storage.lists_with_null(line, str(path), format_, {name: found[name] for name in new})
+    with_null = storage.lists_with_null(engine, str(path), format_, {name: found[name] for name in new})
     key = next((name for name in new if columns[name] == inference.KEY), None)
-    if key is not None and storage.has_null(line, str(path), format_, found, key):
+    if key is not None and storage.has_null(engine, str(path), format_, found, key):
         with_null.add(key)
-    if format_ == "csv" and (wide := storage.too_wide(line, str(path), found, new)) is not None:
+    if format_ == "csv" and (wide := storage.too_wide(engine, str(path), found, new)) is not None:
         raise Invalid(f"source: {wide!r} holds a number wider than 64 bits. Write it as a text.", field="source")
     seen = dict(found)
-    seen |= dict.fromkeys(storage.uuid_columns(line, str(path), format_, texts), "UUID")
+    seen |= dict.fromkeys(storage.uuid_columns(engine, str(path), format_, texts), "UUID")
     if format_ == "csv":
-        dates = storage.date_columns(line, str(path), found)
+        dates = storage.date_columns(engine, str(path), found)
         seen |= {name: "String" for name in new if found[name] in ("Nullable(Date)", "Nullable(Date32)")}
         seen |= {name: inference.date_type(*ends) for name, ends in dates.items()}
-        seen |= dict.fromkeys(storage.code_columns(line, str(path), found), "Nullable(String)")
+        seen |= dict.fromkeys(storage.code_columns(engine, str(path), found), "Nullable(String)")
     of_texts = format_ != "parquet"
     return usual + [
         NewColumn(

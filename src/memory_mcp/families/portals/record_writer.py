@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.engines.chdb import error_messages
-from memory_mcp.engines.chdb.client import EngineError, EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families.portals import inference, journal, storage, widening
 from memory_mcp.families.portals.folders import PortalFolder
@@ -32,10 +32,10 @@ class RecordWriter:
         self._registry = registry
 
     def write(
-        self, caller: Caller, folder: PortalFolder, line: EngineLine, table: str, records: Sequence[Record]
+        self, caller: Caller, folder: PortalFolder, engine: EngineConnections, table: str, records: Sequence[Record]
     ) -> list[str]:
         """Returns notices for the caller, who holds the portal's lock."""
-        tables = self._registry.described_tables(folder, line)
+        tables = self._registry.described_tables(folder, engine)
         known = find_table(tables, table)
         renamed = inference.column_names(records, known)
         if renamed:
@@ -43,34 +43,34 @@ class RecordWriter:
         wanted = inference.wanted_columns(records, table, known)
         widened = _widened_columns(known, records)
         if wanted or widened or known is None:
-            widened = self._write_changing(caller, folder, line, table, records)
+            widened = self._write_changing(caller, folder, engine, table, records)
         else:
-            self._insert(line, table, known, [], records)
+            self._insert(engine, table, known, [], records)
             folder.describe([_grown(one, len(records)) if one.name == table else one for one in tables])
             self._registry.report_change(caller, folder.address, list_changed=False)
         return [*renaming_notices(renamed), *map(str, widened), *_rounding(_types(known, wanted), records)]
 
     def _write_changing(
-        self, caller: Caller, folder: PortalFolder, line: EngineLine, table: str, records: Sequence[Record]
+        self, caller: Caller, folder: PortalFolder, engine: EngineConnections, table: str, records: Sequence[Record]
     ) -> list[Widened]:
         """Write records that need a table, columns or types that the description lacks: the engine may have them."""
-        known = find_table(storage.tables(line), table)
+        known = find_table(storage.tables(engine), table)
         wanted = inference.wanted_columns(records, table, known)
         _check_column_count(known, wanted)
-        with self._registry.changing(caller, folder, line):
+        with self._registry.changing(caller, folder, engine):
             widened = _widened_columns(known, records)
             if known is not None and widened:
-                self._write_widened(folder, line, known, wanted, widened, records)
+                self._write_widened(folder, engine, known, wanted, widened, records)
             else:
-                self._insert(line, table, known, wanted, records)
+                self._insert(engine, table, known, wanted, records)
                 if wanted:
-                    self._registry.record_schema(line, table)
+                    self._registry.record_schema(engine, table)
         return widened
 
     def _write_widened(
         self,
         folder: PortalFolder,
-        line: EngineLine,
+        engine: EngineConnections,
         known: Table,
         wanted: Sequence[NewColumn],
         widened: Sequence[Widened],
@@ -78,44 +78,49 @@ class RecordWriter:
     ) -> None:
         """Widen a copy of the table, which shares its files, write the records to it, and put it in place: all of that,
         or nothing, also if a process ends meanwhile."""
-        check_not_rounded(line, known, widened, "data")
+        check_not_rounded(engine, known, widened, "data")
         changed = _types(None, wanted) | {column.name: column.type for column in widened}
         types = _types(known, wanted) | changed
-        self._check_fit(line, known.name, types, changed, records)
-        storage.drop_unfinished(line)
+        self._check_fit(engine, known.name, types, changed, records)
+        storage.drop_unfinished(engine)
         staged = new_table_name()
         try:
-            storage.create_like(line, staged, known.name)
-            storage.link_rows(line, known.name, staged)
-            storage.modify_columns(line, staged, {column.name: column.type for column in widened})
+            storage.create_like(engine, staged, known.name)
+            storage.link_rows(engine, known.name, staged)
+            storage.modify_columns(engine, staged, {column.name: column.type for column in widened})
             if wanted:
-                storage.add_columns(line, staged, wanted)
-            storage.insert(line, staged, records, known.rows)
-            uuid = str(storage.table_uuid(line, staged))
-            self._registry.put_in_place(folder, line, [StagedTable(staged, uuid, known.name)])
+                storage.add_columns(engine, staged, wanted)
+            storage.insert(engine, staged, records, known.rows)
+            uuid = str(storage.table_uuid(engine, staged))
+            self._registry.rename_staged(folder, engine, [StagedTable(staged, uuid, known.name)])
         except EngineError as exc:
             raise _misfit(exc, types, records) from exc
         finally:
             if not journal.exists(folder):  # if it exists, the next call puts the table in place
-                storage.drop_table(line, staged)
+                storage.drop_table(engine, staged)
 
     def _insert(
-        self, line: EngineLine, table: str, known: Table | None, wanted: Sequence[NewColumn], records: Sequence[Record]
+        self,
+        engine: EngineConnections,
+        table: str,
+        known: Table | None,
+        wanted: Sequence[NewColumn],
+        records: Sequence[Record],
     ) -> None:
         """Insert into a table, created with the needed columns. If the records are refused, nothing is changed."""
         types = _types(known, wanted)
-        self._check_fit(line, table, types, _types(None, wanted), records)
+        self._check_fit(engine, table, types, _types(None, wanted), records)
         if not types:
             raise Invalid("data: give at least one field, so that the table gets a column.", field="data")
         try:
-            with storage.widen_table(line, table, known, wanted):
-                storage.insert(line, table, records, known.rows if known else 0)
+            with storage.widen_table(engine, table, known, wanted):
+                storage.insert(engine, table, records, known.rows if known else 0)
         except EngineError as exc:
             raise _misfit(exc, types, records) from exc
 
     def _check_fit(
         self,
-        line: EngineLine,
+        engine: EngineConnections,
         table: str,
         types: Mapping[str, str],
         changed: Mapping[str, str],
@@ -129,7 +134,7 @@ class RecordWriter:
                 raise _refused(name, number, records[number][name], kind)
         has_key = KEY in types and not types[KEY].startswith(("Nullable", "Array", "JSON"))
         if has_key and any(record.get(KEY) is None for record in records):
-            is_filled_in = table in inference.WELL_KNOWN or storage.has_default(line, table, KEY)
+            is_filled_in = table in inference.WELL_KNOWN or storage.has_default(engine, table, KEY)
             if not is_filled_in:
                 raise Invalid(f"data: every record of {table!r} needs an {KEY!r}.", field="data")
 
@@ -176,11 +181,11 @@ def _check_column_count(known: Table | None, wanted: Sequence[NewColumn]) -> Non
         )
 
 
-def check_not_rounded(line: EngineLine, table: Table, widened: Sequence[Widened], field: str) -> None:
+def check_not_rounded(engine: EngineConnections, table: Table, widened: Sequence[Widened], field: str) -> None:
     """Raises Invalid if a column of whole numbers holds one that a fraction would round. `field` is the argument with
     the fractions."""
     to_fractions = {column.name: column.former for column in widened if column.is_of_fractions}
-    if (name := storage.rounded_by_fractions(line, table.name, to_fractions)) is not None:
+    if (name := storage.rounded_by_fractions(engine, table.name, to_fractions)) is not None:
         raise Invalid(
             f"{field}: {shorten(name)!r} has whole numbers beyond 2^53, which a column of fractions would round. "
             "Nothing was written. Write the fractions to another column.",

@@ -11,20 +11,20 @@ from memory_mcp.clock import stamp
 from memory_mcp.errors import Invalid
 from memory_mcp.families.family import Call, Document
 from memory_mcp.families.portals import resources
-from memory_mcp.families.portals.address import SCHEME, Address, page, parsed, view
+from memory_mcp.families.portals.address import SCHEME, Address, page, parse, view
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.model import VIEWER, Table
 from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.portals.portal_registry import existing_table
-from memory_mcp.families.references import GroupSize, Named, Opened, References, TakesReference, text_of_list
+from memory_mcp.families.references import GroupSize, NamedByReference, Opened, References, TakesReference, text_of_list
 
 
-def _named_table(text: str) -> Named | None:
+def _named_table(text: str) -> NamedByReference | None:
     try:
         address = view(text)
     except Invalid:
         return None
-    return Named(address.portal_uri, {"table": address.table}) if address.table else Named(text)
+    return NamedByReference(address.portal_uri, {"table": address.table}) if address.table else NamedByReference(text)
 
 
 PORTAL = TakesReference(_named_table)
@@ -34,7 +34,7 @@ def _open(call: Call[Portals], ref: str) -> Opened:
     if ref == VIEWER:
         return Opened(ref, "viewer", "A page that shows portals, in hosts that show apps.", {"viewerUri": VIEWER})
     document = resources.read(call, ref)
-    address = parsed(ref)
+    address = parse(ref)
     folder, tables = call.operations.described(call.caller, address)
     text = _portal(folder, tables) if address.table is None else _table(call, document, tables)
     uri = f"{address.portal_uri}/{address.table}" if address.table else address.portal_uri
@@ -55,7 +55,7 @@ def _portal(folder: PortalFolder, tables: Sequence[Table]) -> str:
 
 def _table(call: Call[Portals], document: Document, tables: Sequence[Table]) -> str:
     """The columns of a table, and its rows as the resource shows them, or one row that is too long for it."""
-    address, following = parsed(document.uri), document.meta["memory"].get("next_offset")
+    address, following = parse(document.uri), document.meta["memory"].get("next_offset")
     rows = json.loads(document.text)
     if not rows and following is not None:
         rows, _ = call.operations.page(call.caller, address, replace(page(document.uri), limit=1))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.families.family import Call, Document, Listed, ResourcePage, Template, position_number
+from memory_mcp.families.family import Call, Document, ListedResource, ResourcePage, Template, position_number
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.families.portals.model import VIEWER, Table
@@ -40,20 +40,20 @@ def list_page(call: Call[Portals], position: str | None, limit: int) -> Resource
     )
 
 
-def _viewer() -> Listed:
-    return Listed(
+def _viewer() -> ListedResource:
+    return ListedResource(
         VIEWER, "memory_portal_viewer", "Looks into portals, in hosts that show apps.", VIEWER_MIME, VIEWER_META
     )
 
 
-def _listed(folder: PortalFolder) -> Listed:
+def _listed(folder: PortalFolder) -> ListedResource:
     uri, described = folder.address.portal_uri, folder.described()
     tables = described.tables if described else []
     names = ", ".join(table.name for table in tables)
     about = {"memory": _about(folder, tables)}
     labels = folder.labels()
     description = labels.description or f"Tables: {names or 'none'}"
-    return Listed(uri, uri.removeprefix("mem://"), description, MIME, about, labels.name or None)
+    return ListedResource(uri, uri.removeprefix("mem://"), description, MIME, about, labels.name or None)
 
 
 def read(call: Call[Portals], uri: str) -> Document:
@@ -61,7 +61,7 @@ def read(call: Call[Portals], uri: str) -> Document:
     if uri == VIEWER:
         return Document(uri, VIEWER_PAGE.read_text(encoding="utf-8"), VIEWER_MIME, VIEWER_META)
     try:
-        address, page = addresses.parsed(uri, "uri"), addresses.page(uri)
+        address, page = addresses.parse(uri, "uri"), addresses.page(uri)
     except Invalid as exc:
         if uri.partition("?")[2]:
             raise
@@ -78,11 +78,11 @@ def read(call: Call[Portals], uri: str) -> Document:
     return Document(uri, json.dumps(shown, ensure_ascii=False), "application/json", meta)
 
 
-def watched(call: Call[Portals], uri: str) -> str | None:
+def subscription_uri(call: Call[Portals], uri: str) -> str | None:
     if uri == VIEWER:
         return VIEWER  # which never changes
     try:
-        return addresses.parsed(uri, "uri").portal_uri
+        return addresses.parse(uri, "uri").portal_uri
     except Invalid:
         return None
 

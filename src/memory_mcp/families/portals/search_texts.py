@@ -1,4 +1,4 @@
-"""The rows of portals as texts, for one search over everything."""
+"""The rows of portals as texts, for recall."""
 
 import json
 import re

@@ -16,7 +16,7 @@ from memory_mcp.families.portals.model import Record
 
 CHUNK_BYTES = 1024 * 1024
 BATCH_ROWS = 2000
-MAX_LEVELS = 99  # of lists and objects in a record, which is one itself: what is left of a call's 100 for portal_write
+MAX_LEVELS = 99  # of lists and objects in a record, which is one itself: as many as portal_write accepts
 
 _ESCAPED = re.compile(
     r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|.)", re.DOTALL

@@ -5,7 +5,7 @@ from pydantic import AfterValidator, Field
 
 from memory_mcp.caller import Scope
 from memory_mcp.families.family import Arguments, Call
-from memory_mcp.families.portals.answers import Deleted, Imported, Result, View, Written
+from memory_mcp.families.portals.answers import PortalDeleted, PortalImported, Result, View, Written
 from memory_mcp.families.portals.family import portals as portals
 from memory_mcp.families.portals.model import (
     MAX_DESCRIPTION_CHARS,
@@ -22,7 +22,7 @@ from memory_mcp.families.portals.query_results import RowFormat
 from memory_mcp.families.portals.references import PORTAL
 from memory_mcp.names import check_readable
 
-MAX_BASE64_CHARS = 1_400_000  # characters of base64: 1 MiB
+MAX_BASE64_CHARS = 1_400_000  # of 1 MiB
 
 Uri = Annotated[str, Field(max_length=512, alias="portalUri"), PORTAL]
 TableName = Annotated[str, Field(min_length=1, max_length=64)]
@@ -41,38 +41,38 @@ class InDescribedPortal(InPortal):  # where a model looks first, the form of an 
     uri: Uri = Field(description="mem://namespace/portal")
 
 
-class Write(InDescribedPortal):
+class PortalWrite(InDescribedPortal):
     table: TableName
     data: list[dict[str, Any]] = Field(max_length=100_000)
     name: PortalName | None = Field(None, alias="portalName")
     description: PortalDescription | None = Field(None, alias="portalDescription")
 
 
-@portals.tool(Write, answers=Written, title="Add rows to a table", needs=Scope.WRITE, spec_name="memory/write")
-def portal_write(call: Call[Portals], arguments: Write) -> Written:
+@portals.tool(PortalWrite, answers=Written, title="Add rows to a table", needs=Scope.WRITE, spec_name="memory/write")
+def portal_write(call: Call[Portals], arguments: PortalWrite) -> Written:
     """Tables: add records, all or none. Creates the portal, table and columns. For a file: portal_import."""
     return call.operations.write(
         call.caller, arguments.uri, arguments.table, arguments.data, arguments.name, arguments.description
     )
 
 
-class Query(InDescribedPortal):
+class PortalQuery(InDescribedPortal):
     sql: Sql = Field(description="One ClickHouse SELECT.")
     parameters: dict[str, Any] = Field({}, description="For {name:Type} in the SQL.")
     format: RowFormat | None = None
 
 
 @portals.tool(
-    Query, answers=Result, title="Query with SQL", needs=Scope.READ, idempotent=True, spec_name="memory/query"
+    PortalQuery, answers=Result, title="Query with SQL", needs=Scope.READ, idempotent=True, spec_name="memory/query"
 )
-def portal_query(call: Call[Portals], arguments: Query) -> Result:
+def portal_query(call: Call[Portals], arguments: PortalQuery) -> Result:
     """Tables: read with SQL; portal_view lists tables and columns."""
     return call.operations.query(
         call.caller, arguments.uri, arguments.sql, arguments.parameters, call.cancelled, arguments.format or "objects"
     )
 
 
-class Delete(InPortal):
+class PortalDelete(InPortal):
     table: TableName | None = Field(None, description="Without: the portal.")
     where: dict[str, Any] | None = Field(
         None, description='{column: value, [values] or {"lt": value}}; lte, gt, gte, ne, like.'
@@ -80,29 +80,29 @@ class Delete(InPortal):
     confirm: bool = Field(False, description="For a table or portal.")
 
 
-def _audit(arguments: Delete, deleted: Deleted) -> dict[str, Any]:
-    """Which columns the conditions named, and how many rows went: the values themselves are what was deleted."""
+def _audit(arguments: PortalDelete, deleted: PortalDeleted) -> dict[str, Any]:
+    """The columns in the conditions, and how many rows were deleted; not the values, which are deleted data."""
     counted = {name: value for name, value in asdict(deleted).items() if value is not None}
     return {**counted, "columns": sorted(arguments.where or ())}
 
 
 @portals.tool(
-    Delete,
-    answers=Deleted,
+    PortalDelete,
+    answers=PortalDeleted,
     title="Delete table rows",
     needs=Scope.DELETE,
     destructive=True,
     spec_name="memory/delete",
     audit=_audit,
 )
-def portal_delete(call: Call[Portals], arguments: Delete) -> Deleted:
+def portal_delete(call: Call[Portals], arguments: PortalDelete) -> PortalDeleted:
     """Tables: delete matching rows, a table or a portal."""
     return call.operations.delete(
         call.caller, arguments.uri, arguments.table, arguments.where, confirm=arguments.confirm
     )
 
 
-class Import(InPortal):
+class PortalImport(InPortal):
     source: FilePath = Field(description="In the imports folder.")
     format: Format
     table: TableName | None = Field(None, description="Or the file's name.")
@@ -112,8 +112,8 @@ class Import(InPortal):
     )
 
 
-@portals.tool(Import, answers=Imported, title="Import a file", needs=Scope.WRITE, spec_name="memory/import")
-def portal_import(call: Call[Portals], arguments: Import) -> Imported:
+@portals.tool(PortalImport, answers=PortalImported, title="Import a file", needs=Scope.WRITE, spec_name="memory/import")
+def portal_import(call: Call[Portals], arguments: PortalImport) -> PortalImported:
     """Tables: add a file's records (else portal_write), all or none; db brings whole tables."""
     return call.operations.imports.import_file(
         call.caller,
@@ -128,7 +128,7 @@ def portal_import(call: Call[Portals], arguments: Import) -> Imported:
     )
 
 
-class Export(InPortal):
+class PortalExport(InPortal):
     destination: FilePath = Field(description="In the exports folder.")
     format: Format
     table: TableName | None = None
@@ -136,14 +136,14 @@ class Export(InPortal):
 
 
 @portals.tool(
-    Export,
+    PortalExport,
     answers=Exported,
     title="Export tables",
     needs=Scope.READ,
     makes_files=True,
     spec_name="memory/export",
 )
-def portal_export(call: Call[Portals], arguments: Export) -> Exported:
+def portal_export(call: Call[Portals], arguments: PortalExport) -> Exported:
     """Tables: write a table, a query's rows or all (zip) to a file; db: the portal."""
     return call.operations.exports.export_file(
         call.caller,
@@ -165,7 +165,7 @@ SHOWN_BY_THE_VIEWER: dict[str, Any] = {
 }
 
 
-def _in_a_line(view: View) -> str:
+def _summary(view: View) -> str:
     tables = ", ".join(f"{table.name} ({table.rows:,} rows)" for table in view.tables) or "no tables"
     return (
         f"{view.portalUri}: {tables}; {view.stats.bytes:,} bytes. A host that shows apps has its viewer open; "
@@ -180,7 +180,7 @@ def _in_a_line(view: View) -> str:
     needs=Scope.READ,
     idempotent=True,
     spec_name="memory/view",
-    summary=_in_a_line,
+    summary=_summary,
     **SHOWN_BY_THE_VIEWER,
 )
 def portal_view(call: Call[Portals], arguments: InDescribedPortal) -> View:
@@ -195,14 +195,14 @@ FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
 Offset = Annotated[int, Field(ge=0, le=2**53)]
 
 
-class Upload(Arguments):
+class PortalUpload(Arguments):
     name: FileName
     offset: Offset = Field(0, description="How much of the file has come before.")
     data: str = Field(max_length=MAX_BASE64_CHARS, description="The next piece, base64, at most 1 MiB of it.")
 
 
 @portals.tool(
-    Upload,
+    PortalUpload,
     answers=Received,
     title="Upload a piece of a file",
     needs=Scope.WRITE,
@@ -210,19 +210,19 @@ class Upload(Arguments):
     app_only=True,
     ui=FOR_THE_VIEWER,
 )
-def portal_upload(call: Call[Portals], arguments: Upload) -> Received:
+def portal_upload(call: Call[Portals], arguments: PortalUpload) -> Received:
     """Upload a file piece by piece, for portal_import, which deletes it. A file that is not imported is deleted after
     an hour; ten such files can wait at a time."""
     return call.operations.imports.receive(call.caller, arguments.name, arguments.offset, arguments.data)
 
 
-class Download(Arguments):
+class PortalDownload(Arguments):
     destination: FilePath = Field(description="As given to portal_export, in downloads/.")
     offset: Offset = 0
 
 
 @portals.tool(
-    Download,
+    PortalDownload,
     answers=Piece,
     title="Download a piece of an export",
     needs=Scope.READ,
@@ -230,6 +230,6 @@ class Download(Arguments):
     app_only=True,
     ui=FOR_THE_VIEWER,
 )
-def portal_download(call: Call[Portals], arguments: Download) -> Piece:
+def portal_download(call: Call[Portals], arguments: PortalDownload) -> Piece:
     """Give an exported file piece by piece. Exports to downloads/ are gone after an hour."""
     return call.operations.exports.read_piece(call.caller, arguments.destination, arguments.offset)

@@ -19,17 +19,17 @@ from memory_mcp.families.portals.model import Piece, Received
 
 UPLOADS = "uploads"  # in imports/
 DOWNLOADS = "downloads"  # in exports/
-MIN_IDLE_S = 60  # after its last piece, before an upload makes way for another
+MIN_IDLE_S = 60  # after its last piece, until an upload may be deleted for another
 MAX_AGE_S = 3600  # of a file since it was last written or read
-MAX_UPLOADS_PER_USER = 10  # files of one user that came in and are not imported yet
-MAX_TOTAL_FACTOR = 2  # times what one file may have, for all of them
-AT_ONCE = 512 * 1024  # bytes of a piece that goes out
+MAX_UPLOADS_PER_USER = 10  # files that are not imported yet
+MAX_TOTAL_FACTOR = 2  # of all uploads together, times the limit of one file
+PIECE_BYTES = 512 * 1024  # of a download
 
 
 def add(imports: Path, name: str, offset: int, data: str, max_bytes: int) -> Received:
-    """Append a piece. One that came twice is taken for granted, as a page may not have heard the answer.
+    """Append a piece. A piece that was stored before is accepted again: the page may not have received the answer.
 
-    Raises Conflict while too many files are here that just came in and are not imported yet.
+    Raises Conflict while there are too many recent files that are not imported yet.
     """
     piece = _decoded(data)
     if offset + len(piece) > max_bytes:
@@ -45,7 +45,7 @@ def add(imports: Path, name: str, offset: int, data: str, max_bytes: int) -> Rec
 
 
 def _append(imports: Path, name: str, offset: int, piece: bytes) -> None:
-    with _place(imports, (UPLOADS, name)) as place, os.fdopen(_opened(place), "r+b") as file:
+    with _entry(imports, (UPLOADS, name)) as entry, os.fdopen(_open_for_append(entry), "r+b") as file:
         size = os.fstat(file.fileno()).st_size
         if size not in (offset, offset + len(piece)) and offset != 0:
             raise Conflict(f"offset: {size} bytes are here. Go on from there.", field="offset", bytes=size)
@@ -58,14 +58,14 @@ def delete(imports: Path, source: str) -> None:
     """Delete an upload that was imported; another file stays."""
     parts = PurePath(source).parts
     if len(parts) == 2 and parts[0] == UPLOADS:
-        with suppress(OSError, Invalid), _place(imports, parts) as place:
-            place.remove()
+        with suppress(OSError, Invalid), _entry(imports, parts) as entry:
+            entry.remove()
 
 
 def _delete_idle_uploads(folder: Path, name: str, size: int, max_bytes: int) -> None:
-    """Delete uploads that were refused or left alone, oldest first, until another one fits.
+    """Delete uploads that were refused or abandoned, oldest first, until another one fits.
 
-    Raises Conflict if it does not: uploads that just came in stay.
+    Raises Conflict if it does not: recent uploads stay.
     """
     others = sorted(((p, s) for p, s in _files(folder) if p.name != name), key=lambda other: other[1].st_mtime)
     idle_since = time.time() - MIN_IDLE_S
@@ -92,9 +92,9 @@ def read_piece(exports: Path, destination: str, offset: int) -> Piece:
         raise Invalid(f"destination: only exports to {DOWNLOADS}/ can be downloaded.", field="destination")
     delete_expired(exports / DOWNLOADS)
     try:
-        with _place(exports, parts) as place, place.opened() as (file, status):
+        with _entry(exports, parts) as entry, entry.opened() as (file, status):
             file.seek(offset)
-            piece = file.read(AT_ONCE)
+            piece = file.read(PIECE_BYTES)
     except FileNotFoundError as exc:
         raise NotFound("destination: there is no such export. Export it again.", field="destination") from exc
     is_last = offset + len(piece) >= status.st_size
@@ -108,16 +108,16 @@ def _decoded(data: str) -> bytes:
         raise Invalid("data: this is not base64.", field="data") from exc
 
 
-def _opened(place: FolderEntry) -> int:
+def _open_for_append(entry: FolderEntry) -> int:
     flags = os.O_RDWR | os.O_CREAT | operating_system.O_BINARY | operating_system.O_NOFOLLOW
-    return os.open(place.path, flags, 0o600, dir_fd=place.fd)
+    return os.open(entry.path, flags, 0o600, dir_fd=entry.fd)
 
 
 @contextmanager
-def _place(folder: Path, parts: tuple[str, ...]) -> Iterator[FolderEntry]:
+def _entry(folder: Path, parts: tuple[str, ...]) -> Iterator[FolderEntry]:
     try:
-        with Root(folder).place(parts) as place:
-            yield place
+        with Root(folder).entry(parts) as entry:
+            yield entry
     except Outside as exc:
         raise Invalid(f"Only files in the folder {folder.name!r} are possible.", field="name") from exc
 

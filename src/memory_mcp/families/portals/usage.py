@@ -36,6 +36,6 @@ def _change(folder: Path, change: Callable[[Usage], Usage]) -> None:
     with (
         suppress(OSError, Unavailable),
         FileLock(folder / LOCK).acquire(LOCK_TIMEOUT_S),
-        Root(folder).folder(()) as place,
+        Root(folder).folder(()) as entry,
     ):
-        atomic_write.write(place.beside(FILE), json.dumps(asdict(change(read(folder)))).encode(), durable=False)
+        atomic_write.write(entry.sibling(FILE), json.dumps(asdict(change(read(folder)))).encode(), durable=False)

@@ -1,6 +1,6 @@
 """Several tables in one zip: a file for each, with the name of its table.
 
-These functions are called in a worker process (workers/), so they take and give JSON values, and paths as texts.
+These functions are called in a worker process (engines/isolation): they take and return JSON values; paths are texts.
 """
 
 import shutil
@@ -30,7 +30,7 @@ def add(path: Path | str, file: Path | str, name: str) -> None:
 def list_tables(path: str, format_: str, max_file_bytes: int) -> dict[str, str]:
     """The file of each table in a zip that anyone may have made. Raises Invalid for a zip that holds anything else, or
     too much."""
-    with _opened(path) as archive:
+    with _open(path) as archive:
         entries = [entry for entry in archive.infolist() if not _is_ignored(entry)]
     if len(entries) > MAX_FILES or any(entry.file_size > max_file_bytes for entry in entries):
         raise Invalid(
@@ -67,7 +67,7 @@ def list_tables(path: str, format_: str, max_file_bytes: int) -> dict[str, str]:
 
 def extract(path: str, name: str, target: str) -> None:
     """Unpack one file. Call list_tables first, which checks how many bytes it has."""
-    with _opened(path) as archive, archive.open(name) as reading, Path(target).open("wb") as writing:
+    with _open(path) as archive, archive.open(name) as reading, Path(target).open("wb") as writing:
         shutil.copyfileobj(reading, writing, CHUNK_BYTES)
 
 
@@ -78,7 +78,7 @@ def _is_ignored(entry: zipfile.ZipInfo) -> bool:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[BoundedZip]:
+def _open(path: str) -> Iterator[BoundedZip]:
     try:
         with BoundedZip(Path(path)) as archive:
             yield archive

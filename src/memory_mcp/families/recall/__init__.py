@@ -1,4 +1,4 @@
-"""Recall: one search over everything the families keep."""
+"""Recall: one search over all families."""
 
 from memory_mcp.families.recall.operations import Recall
 

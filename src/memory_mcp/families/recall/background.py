@@ -8,7 +8,7 @@ from typing import TypeVar
 from memory_mcp.caller import Caller
 
 T = TypeVar("T")
-Follow = Callable[[Caller], None]
+UpdateIndex = Callable[[Caller], None]
 
 
 def run_in_thread(work: Callable[[], T], name: str) -> "Future[T]":
@@ -29,8 +29,8 @@ class BackgroundIndexer:
     """Runs one function for each user, one run at a time. A request during a run, which may have missed the latest
     change, waits for the next run, together with all other such requests."""
 
-    def __init__(self, follow: Follow) -> None:
-        self._follow = follow
+    def __init__(self, update_index: UpdateIndex) -> None:
+        self._update_index = update_index
         self._lock = threading.Lock()
         self._next: dict[str, Future[None]] = {}  # requested and not started
         self._running: dict[str, threading.Thread] = {}
@@ -55,7 +55,7 @@ class BackgroundIndexer:
     def _run(self, caller: Caller) -> None:
         while requested := self._begin(caller.user):
             try:
-                self._follow(caller)
+                self._update_index(caller)
             except BaseException as exc:  # noqa: BLE001  # raised where the result is awaited
                 requested.set_exception(exc)
             else:

@@ -19,7 +19,7 @@ RECALL_CACHE = DatabaseKind("recall", SCHEMA, "recall.db", is_cache=True)
 
 
 def recall_over(families: Iterable[Family[Any]]) -> Family[Recall]:
-    """One search over these families."""
+    """The recall family over these families."""
     recall = Family[Recall](
         name="recall",
         purpose="one search over everything; start here when you do not know where something is kept",
@@ -52,7 +52,9 @@ def _open(context: Context) -> Recall:
             for name, one in served.items()
             if name in groups or one.family.search
         },
-        follow={name: partial(index.follow, family=name, groups=groups[name]) for name in served if name in groups},
+        update_index={
+            name: partial(index.update, family=name, groups=groups[name]) for name in served if name in groups
+        },
         has_undated=index.has_undated,
         worker=search_index.worker,
         times=context.times,

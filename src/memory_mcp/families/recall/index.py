@@ -26,22 +26,24 @@ class RecallIndex:
 
     def __init__(self, index: SearchIndex) -> None:
         self._index = index
-        self._followed: dict[tuple[str, str], int] = {}  # by user and family: the generation of the user's file
+        self._updated_generations: dict[
+            tuple[str, str], int
+        ] = {}  # by user and family: the generation of the user's file
         self._stopping = threading.Event()
 
-    def follow(self, caller: Caller, family: str, groups: Groups) -> None:
+    def update(self, caller: Caller, family: str, groups: Groups) -> None:
         """Update the index of a family's texts.
 
         A group that cannot be read keeps its index, and the others are updated. Raises AppError for it at the end.
         """
         try:
-            self._follow(caller, family, groups)
+            self._update(caller, family, groups)
         except IndexRecreated:
-            self._follow(caller, family, groups)
+            self._update(caller, family, groups)
 
     def search(self, caller: Caller, family: str, wanted: TextQuery) -> list[Match]:
         generation = self._index.generation(caller.user)
-        if self._followed.get((caller.user, family), generation) != generation:
+        if self._updated_generations.get((caller.user, family), generation) != generation:
             raise Unavailable(REBUILDING)
         query = IndexQuery(
             wanted.query,
@@ -77,23 +79,23 @@ class RecallIndex:
         """Stop indexing after the current batch."""
         self._stopping.set()
 
-    def _follow(self, caller: Caller, family: str, groups: Groups) -> None:
+    def _update(self, caller: Caller, family: str, groups: Groups) -> None:
         generation = self._index.generation(caller.user)
         present = {f"{family}/{group.name}": group for group in groups(caller)}
-        self._forget_others(caller, family, present)
+        self._delete_missing_groups(caller, family, present)
         failed: AppError | None = None
         for group_name, group in present.items():
             try:
-                self._follow_group(caller, group_name, group)
+                self._update_group(caller, group_name, group)
             except IndexRecreated:
                 raise
             except AppError as exc:
                 failed = exc
-        self._followed[caller.user, family] = generation
+        self._updated_generations[caller.user, family] = generation
         if failed:
             raise failed
 
-    def _follow_group(self, caller: Caller, group_name: str, group: Group) -> None:
+    def _update_group(self, caller: Caller, group_name: str, group: Group) -> None:
         user = caller.user
         if group.version is not None and self._index.group_version(user, group_name) == group.version:
             return
@@ -110,7 +112,7 @@ class RecallIndex:
         if group.version is not None:
             self._index.set_group_version(user, group_name, group.version)
 
-    def _forget_others(self, caller: Caller, family: str, present: Mapping[str, Group]) -> None:
+    def _delete_missing_groups(self, caller: Caller, family: str, present: Mapping[str, Group]) -> None:
         """Delete groups that no longer exist."""
         for group_name in self._index.groups(caller.user):
             if group_name.startswith(f"{family}/") and group_name not in present:

@@ -17,7 +17,7 @@ class RecallQuery:
     created: Span = ANY_TIME
 
 
-# Answers go over the wire as they stand.
+# Answers: their fields are sent as they are.
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Recalled:
 
 @dataclass(frozen=True)
 class OpenedPage:
-    """A page of the thing that a reference names."""
+    """A page of the memory that a reference names."""
 
     family: str
     ref: str

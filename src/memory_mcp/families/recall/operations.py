@@ -13,7 +13,7 @@ from memory_mcp.embedding import EmbeddingWorker
 from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.family import OpenFamily, within_budget
 from memory_mcp.families.recall import overview, pages
-from memory_mcp.families.recall.background import BackgroundIndexer, Follow, run_in_thread
+from memory_mcp.families.recall.background import BackgroundIndexer, UpdateIndex, run_in_thread
 from memory_mcp.families.recall.model import Incomplete, OpenedPage, Overview, Recalled, RecallHit, RecallQuery
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.texts import Match, TextQuery, searched
@@ -31,10 +31,10 @@ MAX_RUNNING_SEARCHES = 32  # of one family; reached only if it hangs
 MAX_TITLE_CHARS = 80  # a title may be the whole first line, which the snippet has
 MIN_CLOSE_COSINE = 0.4  # from which on the meaning counts as a reason
 RANK_SHARE = 0.1  # of a score, for the rank in its family; the rest is for the match
-SUPPOSED = 0.25  # added to the cosine part if all words match
+ASSUMED_COSINE = 0.25  # added to the cosine part if all words match
 
-BEHIND = "Its newest memories are still being indexed; ask again in a while."
-SLOW = "It took too long; ask it alone."
+STILL_INDEXING = "Its newest memories are still being indexed; ask again in a while."
+TOO_SLOW = "It took too long; ask it alone."
 NOTHING_FITS = "Nothing fits this query. Try other words or fewer filters; recall_overview shows what there is."
 NOTHING_IN_SPAN = "Nothing was created in this span. Widen it, or leave families and tags out."
 FAILED = "Internal error; see the server's log."
@@ -45,7 +45,7 @@ HasUndated = Callable[[Caller, str], bool]
 
 
 @dataclass(frozen=True)
-class _Part:
+class _FamilyResult:
     """The result of one family."""
 
     matches: list[Match] | None  # None: it could not be searched
@@ -59,26 +59,26 @@ class Recall:
     def __init__(
         self,
         find: Mapping[str, Find],
-        follow: Mapping[str, Follow],
+        update_index: Mapping[str, UpdateIndex],
         has_undated: HasUndated,
         worker: EmbeddingWorker,
         times: TimeReader,
         stop: Callable[[], None],
         families: Mapping[str, OpenFamily[Any]],
     ) -> None:
-        """`families` are those that are searched. `follow` updates the index of a family's texts, for families that
-        have one, until `stop`; `worker` embeds them."""
+        """`families` are those that are searched. `update_index` does so for a family's texts, if these are
+        indexed, until `stop`; `worker` embeds them."""
         self.worker = worker
         self.times = times
         self._has_undated = has_undated
         self._find = find
-        self._followers = {family: BackgroundIndexer(own) for family, own in follow.items()}
+        self._indexers = {family: BackgroundIndexer(own) for family, own in update_index.items()}
         self._slots = {family: threading.Semaphore(MAX_RUNNING_SEARCHES) for family in find}
         self._stop = stop
         self._families = families
 
     def open(self, caller: Caller, session: Session, ref: str, offset: int) -> OpenedPage:
-        """A page of the thing that a reference names. Raises NotFound."""
+        """A page of the memory that a reference names. Raises NotFound."""
         ref = ref.strip()
         try:
             family, opened = open_reference(self._families, caller, session, ref)
@@ -129,56 +129,56 @@ class Recall:
         )
 
     def matches(self, caller: Caller, session: Session, query: RecallQuery) -> dict[str, list[Match]]:
-        """What each family that can be searched in time has found, in its own order."""
+        """The matches of each family that can be searched in time, in its own order."""
         return {family: part.matches or [] for family, part in self._parts(caller, session, query).items()}
 
-    def _parts(self, caller: Caller, session: Session, query: RecallQuery) -> dict[str, _Part]:
+    def _parts(self, caller: Caller, session: Session, query: RecallQuery) -> dict[str, _FamilyResult]:
         """The result of each family, in parallel."""
         began = time.monotonic()
         running = {
             family: run_in_thread(partial(self._part, family, caller, session, query, began), "recall")
             for family in self._chosen_families(caller, query)
         }
-        parts: dict[str, _Part] = {}
+        parts: dict[str, _FamilyResult] = {}
         for family, work in running.items():
             try:
                 parts[family] = work.result(timeout=max(0.0, began + SEARCH_TIMEOUT_S - time.monotonic()))
             except Late:
-                parts[family] = _Part(None, SLOW)
+                parts[family] = _FamilyResult(None, TOO_SLOW)
         return parts
 
     def stop(self) -> None:
         """Stop indexing; the next search continues it."""
         self.worker.stop()
         self._stop()
-        for follower in self._followers.values():
-            follower.join(STOP_TIMEOUT_S)
+        for indexer in self._indexers.values():
+            indexer.join(STOP_TIMEOUT_S)
 
-    def _part(self, family: str, caller: Caller, session: Session, query: RecallQuery, began: float) -> _Part:
+    def _part(self, family: str, caller: Caller, session: Session, query: RecallQuery, began: float) -> _FamilyResult:
         if not self._slots[family].acquire(timeout=SEARCH_TIMEOUT_S):
-            return _Part(None, SLOW)
+            return _FamilyResult(None, TOO_SLOW)
         try:
-            behind = self._bring_up_to_date(family, caller, began + INDEX_TIMEOUT_S)
+            behind = self._update_index(family, caller, began + INDEX_TIMEOUT_S)
             wanted = TextQuery(query.query, query.tags, max(MIN_MATCHES, query.limit), query.created)
             found = self._find[family](caller, session, wanted)
-            is_dated = query.created.is_whole or family not in self._followers
-            return _Part(found, behind, not is_dated and self._has_undated(caller, family))
+            is_dated = query.created.is_whole or family not in self._indexers
+            return _FamilyResult(found, behind, not is_dated and self._has_undated(caller, family))
         except Exception as exc:  # noqa: BLE001  # a broken family must not affect the others
-            return _Part(None, _public_reason(family, exc))
+            return _FamilyResult(None, _public_reason(family, exc))
         finally:
             self._slots[family].release()
 
-    def _bring_up_to_date(self, family: str, caller: Caller, until: float) -> str | None:
+    def _update_index(self, family: str, caller: Caller, until: float) -> str | None:
         """None if the index of the family's texts is up to date in time; else the reason."""
-        if family not in self._followers:
+        if family not in self._indexers:
             return None
         try:
-            self._followers[family].request(caller.unconfined()).result(timeout=max(0.0, until - time.monotonic()))
+            self._indexers[family].request(caller.unconfined()).result(timeout=max(0.0, until - time.monotonic()))
         except Late:
-            return BEHIND
+            return STILL_INDEXING
         except Exception as exc:  # noqa: BLE001  # the index so far can be searched
             # The problem may be outside of the namespace that the caller is confined to.
-            return BEHIND if caller.is_confined else _public_reason(family, exc)
+            return STILL_INDEXING if caller.is_confined else _public_reason(family, exc)
         return None
 
     def _chosen_families(self, caller: Caller, query: RecallQuery) -> list[str]:
@@ -188,7 +188,7 @@ class Recall:
         return [family for family in known if family in (query.families or known)]
 
 
-def _has_words(parts: Mapping[str, _Part]) -> bool:
+def _has_words(parts: Mapping[str, _FamilyResult]) -> bool:
     """Whether a match shares words with the query."""
     return any(match.lexical for part in parts.values() for match in part.matches or ())
 
@@ -235,7 +235,7 @@ def _score(match: Match, *, by_meaning: bool) -> float:
     """If other matches have vectors, one without gets an assumed cosine from its words, so that it has no advantage."""
     if match.cosine is not None or not by_meaning:
         return match.score
-    supposed = ranking.UNRELATED + SUPPOSED * (match.lexical or 0.0)
+    supposed = ranking.UNRELATED + ASSUMED_COSINE * (match.lexical or 0.0)
     return (1 - ranking.COSINE_WEIGHT) * match.score + ranking.COSINE_WEIGHT * supposed
 
 

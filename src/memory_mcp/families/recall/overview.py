@@ -1,4 +1,4 @@
-"""What a caller has in every family, in one short answer however much it is."""
+"""An overview of a caller's memories in every family, short however many there are."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -83,7 +83,7 @@ def _cost(group: GroupSize) -> float:
 
 @cache
 def _adapter() -> TypeAdapter[GroupShown]:
-    """Made once, when it is first needed: that takes as long as a hundred groups."""
+    """Built once, when it is first needed: that takes as long as encoding a hundred groups."""
     return TypeAdapter(GroupShown)
 
 

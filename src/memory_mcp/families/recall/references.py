@@ -13,7 +13,7 @@ from memory_mcp.sessions import Session
 def open_reference(
     families: Mapping[str, OpenFamily[Any]], caller: Caller, session: Session, ref: str
 ) -> tuple[str, Opened]:
-    """The referenced thing, after the name of its family. Raises NotFound."""
+    """The name of a reference's family, and the memory. Raises NotFound."""
     one, references = family_of(families, caller, ref)
     if ref == references.all_groups:
         return one.family.name, _all_groups(one, caller, ref)

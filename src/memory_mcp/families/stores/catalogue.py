@@ -37,7 +37,7 @@ class Catalogue:
         """The entries of one category, and its memories. Raises NotFound."""
         listing = self._folder.listing(parts)
         with self._db.read() as tx:
-            if _is_as_it_was(listing, storage.fingerprint(tx, self._key, listing.path)):
+            if _is_unchanged(listing, storage.fingerprint(tx, self._key, listing.path)):
                 return listing, storage.in_folder(tx, self._key, listing.path)
         read = self._read_changed(listing)
         with self._db.write() as tx:
@@ -55,7 +55,7 @@ class Catalogue:
             return storage.expired(tx, self._key, by)
 
     def versions(self, expired_by: datetime) -> dict[str, str]:
-        """By path, something that changes whenever the file does; without those expired by a moment."""
+        """By path, a value that changes whenever the file does; without those expired by a moment."""
         with self._below(()) as (tx, _):
             return storage.versions(tx, self._key, expired_by)
 
@@ -85,9 +85,9 @@ class Catalogue:
             before = storage.content(tx, self._key, "/".join(parts), parts[-1] + SUFFIX)
             return content.dated(signature[0], before, self._former(tx, content, before)).updated_at
 
-    def forget(self) -> None:
+    def delete(self) -> None:
         with self._db.write() as tx:
-            storage.forget_store(tx, self._key)
+            storage.delete_store(tx, self._key)
 
     @contextmanager
     def _below(
@@ -97,7 +97,7 @@ class Catalogue:
         listings = list(self._folder.listings(parts))
         with self._db.read() as tx:
             known = storage.fingerprints(tx, self._key, "/".join(parts))
-            changed = [one for one in listings if afresh or not _is_as_it_was(one, known.get(one.path))]
+            changed = [one for one in listings if afresh or not _is_unchanged(one, known.get(one.path))]
             is_known = not changed and len(known) == len(listings)
             if is_known:
                 yield tx, listings
@@ -127,7 +127,7 @@ class Catalogue:
         for listing in listings:
             if known.get(listing.path) != marks[listing.path]:
                 self._store(tx, listing, {})
-        storage.keep_folders(tx, self._key, "/".join(parts), (listing.path for listing in listings))
+        storage.delete_other_folders(tx, self._key, "/".join(parts), (listing.path for listing in listings))
 
     def _read_changed(self, listing: Listing, *, afresh: bool = False) -> ReadFiles:
         with self._db.read() as tx:
@@ -147,7 +147,7 @@ class Catalogue:
             for file, text, signature in self._folder.texts(listing, list(read)):
                 path = paths.nfc("/".join((*listing.folder, file.removesuffix(SUFFIX))))
                 parsed = frontmatter.parse(text)
-                read[file] = ReadFile(signature, summed(path, parsed), content_of(text, parsed))
+                read[file] = ReadFile(signature, summary_of(path, parsed), content_of(text, parsed))
         return read
 
     def _store(self, tx: Write, listing: Listing, read: ReadFiles) -> str:
@@ -176,11 +176,11 @@ class Catalogue:
         return None if is_same else storage.former_content(tx, self._key, content.digest)
 
 
-def _is_as_it_was(listing: Listing, fingerprint: str | None) -> bool:
+def _is_unchanged(listing: Listing, fingerprint: str | None) -> bool:
     return fingerprint is not None and listing.fingerprint == fingerprint
 
 
-def summed(path: str, file: frontmatter.File) -> MemorySummary:
+def summary_of(path: str, file: frontmatter.File) -> MemorySummary:
     metadata = file.metadata
     return MemorySummary(
         path=path,

@@ -13,7 +13,7 @@ from memory_mcp.families.stores.model import (
     Listing,
     MemorySummary,
     Parts,
-    Reindexed,
+    ReindexedStore,
 )
 from memory_mcp.families.stores.store_access import StoreAccess
 from memory_mcp.progress import ReportProgress
@@ -30,12 +30,12 @@ class CategoryIndexes:
     def __init__(self, access: StoreAccess) -> None:
         self._access = access
 
-    def rebuild(self, caller: Caller, store: str, report_progress: ReportProgress) -> Reindexed:
+    def rebuild(self, caller: Caller, store: str, report_progress: ReportProgress) -> ReindexedStore:
         """Write the index.yaml of every category with a memory in it or below it, from the files. Raises Unavailable,
         after all others are written, if some cannot be."""
         folder = self._access.open(caller, store)
         if folder.is_missing():
-            return Reindexed(store, folder.store.path, 0, 0)
+            return ReindexedStore(store, folder.store.path, 0, 0)
         listings, memories = self._access.query(caller, folder, lambda catalogue: catalogue.refresh(report_progress))
         folders = _indexed_categories(listings)
         failed = []
@@ -50,7 +50,7 @@ class CategoryIndexes:
                 hint="Then call reindex_store again.",
             )
         self._correct_empty(caller, folder, [one.folder for one in listings if one.folder not in folders])
-        return Reindexed(store, folder.store.path, memories, len(folders - {()}))
+        return ReindexedStore(store, folder.store.path, memories, len(folders - {()}))
 
     def _correct_empty(self, caller: Caller, folder: StoreFolder, empty: Iterable[Parts]) -> None:
         """Correct the indexes of ours that are left in categories without memories. No new ones are made there."""

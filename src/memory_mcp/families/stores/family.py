@@ -1,4 +1,4 @@
-"""Stores as a family: how they are opened, and what search over everything, Home and references need of them."""
+"""The stores family: how to open it, and its functions for recall, Home and references."""
 
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ def _counts(stores: Stores, caller: Caller) -> dict[str, int]:
 
 
 def _load_maintenance() -> "FamilyMaintenance[Stores]":
-    from memory_mcp.families.stores.maintenance import MAINTENANCE  # a server that starts does without
+    from memory_mcp.families.stores.maintenance import MAINTENANCE  # not needed at the start of a server
 
     return MAINTENANCE
 

@@ -18,8 +18,8 @@ from memory_mcp.families.stores.model import UNSETTLED, Listing, Parts, Signatur
 
 SUFFIX = ".md"
 INDEX = "index.yaml"
-MAX_FILE_BYTES = 10 * 1024 * 1024  # bytes of a file that is read
-SETTLED = 50_000_000  # nanoseconds after which a further change must show in a file's time
+MAX_FILE_BYTES = 10 * 1024 * 1024  # of a file that is read
+SETTLED_NS = 50_000_000  # after which a further change must show in a file's time
 MAX_INDEX_BYTES = 10 * MAX_FILE_BYTES
 MAX_LEVELS = 64  # of folders that are searched; people do not nest deeper by hand
 
@@ -50,7 +50,7 @@ class StoreFolder:
             yield
 
     def _make(self) -> None:
-        """This folder and those above it that are missing, each for its owner alone."""
+        """Create this folder and those above it that are missing, each for its owner alone."""
         top = next(folder for folder in self.store.folder.parents if folder.is_dir())
         with Root(top).folder(self.store.folder.relative_to(top).parts, make=True, mode=0o700):
             pass
@@ -58,24 +58,24 @@ class StoreFolder:
     # Memories
 
     def find(self, parts: Parts) -> Parts:
-        """The path of the memory that is meant: `a.md` is `a`, unless there is a memory of that very name."""
+        """The path of a memory: `a.md` means `a`, unless a memory is called `a.md`."""
         plain = paths.without_suffix(parts)
         if plain == parts:
             return parts
-        with suppress(OSError), self._memory(parts) as place:
-            place.file_status()
+        with suppress(OSError), self._memory(parts) as entry:
+            entry.file_status()
             return parts
         return plain
 
     def read(self, parts: Parts) -> tuple[str, Signature]:
         """A memory's text. Raises NotFound, and Invalid for a file too large to be one."""
-        with self._translate_errors(parts), self._memory(parts) as place:
-            return _text(place, parts)
+        with self._translate_errors(parts), self._memory(parts) as entry:
+            return _text(entry, parts)
 
     def read_bytes(self, parts: Parts) -> tuple[bytes, Signature]:
         """The same, as it is on disk."""
-        with self._translate_errors(parts), self._memory(parts) as place:
-            return _bytes(place, parts)
+        with self._translate_errors(parts), self._memory(parts) as entry:
+            return _bytes(entry, parts)
 
     def add(self, parts: Parts, text: str) -> Signature:
         """Write a new memory, with the categories it needs. Raises Conflict if one is there."""
@@ -83,19 +83,19 @@ class StoreFolder:
             self._check_clashes(parts, "path")
             with self._folder(parts[:-1], make=True) as folder:
                 atomic_write.remove_unfinished(folder, time.time())
-                place = folder.beside(parts[-1] + SUFFIX)
+                entry = folder.sibling(parts[-1] + SUFFIX)
                 try:
-                    atomic_write.write_new(place, text.encode(), durable=self._durable)
+                    atomic_write.write_new(entry, text.encode(), durable=self._durable)
                 except FileExistsError:
                     raise taken(parts, "path") from None
-                return _signature(place.status())
+                return _signature(entry.status())
 
     # Imported files, by the names they have on disk
 
     def content(self, parts: Parts) -> bytes:
         """The content of a file; of a very large one, the beginning. Raises NotFound."""
-        with self._translate_errors(parts), self._root.place(self._spelt(parts)) as place:
-            return place.read(MAX_FILE_BYTES + 1)[0]
+        with self._translate_errors(parts), self._root.entry(self._spelt(parts)) as entry:
+            return entry.read(MAX_FILE_BYTES + 1)[0]
 
     def check_alike(self, parts: Parts) -> None:
         """Raises Conflict for a memory's file whose name differs from another's in upper and lower case only."""
@@ -107,31 +107,31 @@ class StoreFolder:
         with self._translate_errors(parts), self._making(parts, "path"), self._folder(parts[:-1], make=True) as folder:
             atomic_write.remove_unfinished(folder, time.time())
             try:
-                atomic_write.write_new(folder.beside(parts[-1]), content, durable=self._durable, changed_ns=changed_ns)
+                atomic_write.write_new(folder.sibling(parts[-1]), content, durable=self._durable, changed_ns=changed_ns)
             except FileExistsError:
                 return False
         return True
 
     def replace(self, parts: Parts, text: str, seen: Signature) -> Signature | None:
         """Replace a memory's file. None, and nothing is written, if the file has changed since it was read."""
-        with self._translate_errors(parts), self._memory(parts) as place:
-            place.file_status()
+        with self._translate_errors(parts), self._memory(parts) as entry:
+            entry.file_status()
             is_done = atomic_write.replace(
-                place, text.encode(), lambda status: _signature(status) == seen, durable=self._durable
+                entry, text.encode(), lambda status: _signature(status) == seen, durable=self._durable
             )
-            return _signature(place.file_status()) if is_done else None
+            return _signature(entry.file_status()) if is_done else None
 
     def remove(self, parts: Parts) -> None:
-        with self._translate_errors(parts), self._entry(parts) as place:
-            place.remove()
-            self._sync(place)
+        with self._translate_errors(parts), self._entry(parts) as entry:
+            entry.remove()
+            self._sync(entry)
 
     def move(self, source: Parts, target: Parts) -> None:
         """Raises NotFound without a source, and Conflict with a target or for a symlink that would lead elsewhere."""
-        with self._translate_errors(source, field="from_path"), self._entry(source) as place:
+        with self._translate_errors(source, field="from_path"), self._entry(source) as entry:
             if source == target:
                 raise Conflict("to_path: this is where the memory is. Give another path.", field="to_path")
-            if source[:-1] != target[:-1] and place.is_relative_link():
+            if source[:-1] != target[:-1] and entry.is_relative_link():
                 raise Conflict(
                     f"{'/'.join(source)!r} is a symlink, which would lead elsewhere from another category. Move the "
                     "memory it leads to.",
@@ -141,28 +141,28 @@ class StoreFolder:
                 with self._making(target, "to_path"):
                     self._check_clashes(target, "to_path", moving=source)
                 with self._folder(target[:-1], make=True) as folder:
-                    there = folder.beside(target[-1] + SUFFIX)
-                    self._rename(place, there, target)
+                    there = folder.sibling(target[-1] + SUFFIX)
+                    self._rename(entry, there, target)
                     self._sync(there)
-            self._sync(place)
+            self._sync(entry)
 
-    def _sync(self, place: FolderEntry) -> None:
+    def _sync(self, entry: FolderEntry) -> None:
         if self._durable:
-            place.sync_folder()
+            entry.sync_folder()
 
     @staticmethod
-    def _rename(place: FolderEntry, there: FolderEntry, target: Parts) -> None:
+    def _rename(entry: FolderEntry, there: FolderEntry, target: Parts) -> None:
         try:
-            if _is_there(there) and _same(place, there):
-                place.rename(there)  # upper and lower case of one name
+            if _exists(there) and _same(entry, there):
+                entry.rename(there)  # upper and lower case of one name
                 return
-            if rename_to_new(place, there):
+            if rename_to_new(entry, there):
                 return
         except FileExistsError:
             raise taken(target, "to_path") from None
-        if _is_there(there):
+        if _exists(there):
             raise taken(target, "to_path")
-        place.rename(there)
+        entry.rename(there)
 
     # Categories
 
@@ -188,27 +188,27 @@ class StoreFolder:
         with self._translate_errors(listing.folder, "category"), self._folder(listing.folder) as folder:
             for file in files:
                 with suppress(OSError, Invalid):
-                    yield file, *_text(folder.beside(file), (*listing.folder, file))
+                    yield file, *_text(folder.sibling(file), (*listing.folder, file))
 
     def index(self, parts: Parts) -> str | None:
         """The text of a category's index.yaml, empty if it has none. None if it is no regular file."""
         with self._translate_errors(parts, "category"), self._folder(parts) as folder:
-            place = folder.beside(INDEX)
+            entry = folder.sibling(INDEX)
             try:
-                kind = place.status().st_mode
+                kind = entry.status().st_mode
             except FileNotFoundError:
                 return ""
             if not stat.S_ISREG(kind):
                 return None
-            return _text(place, (*parts, INDEX), MAX_INDEX_BYTES)[0]
+            return _text(entry, (*parts, INDEX), MAX_INDEX_BYTES)[0]
 
     def write_index(self, parts: Parts, text: str, *, keep_old: bool) -> None:
         """Write a category's index.yaml; `keep_old` renames the former file."""
         with self._translate_errors(parts, "category"), self._folder(parts) as folder:
-            place = folder.beside(INDEX)
+            entry = folder.sibling(INDEX)
             if keep_old:
-                place.rename(folder.beside(f"{INDEX}.kept-{time.time_ns()}"))
-            atomic_write.write(place, text.encode(), durable=False)
+                entry.rename(folder.sibling(f"{INDEX}.kept-{time.time_ns()}"))
+            atomic_write.write(entry, text.encode(), durable=False)
 
     # Names
 
@@ -221,17 +221,17 @@ class StoreFolder:
     @contextmanager
     def _memory(self, parts: Parts) -> Iterator[FolderEntry]:
         """The file of a memory, also under a name that is spelt in another Unicode form on disk."""
-        with self._root.place(self._spelt(_file(parts))) as place:
-            yield place
+        with self._root.entry(self._spelt(_file(parts))) as entry:
+            yield entry
 
     @contextmanager
     def _entry(self, parts: Parts) -> Iterator[FolderEntry]:
         """The same, but where it is a symlink to a file inside, the symlink itself. Raises FileNotFoundError."""
         found = self._spelt(_file(parts))
-        with self._root.place(found) as place:
-            place.file_status()
+        with self._root.entry(found) as entry:
+            entry.file_status()
         with self._root.folder(found[:-1]) as folder:
-            yield folder.beside(found[-1])
+            yield folder.sibling(found[-1])
 
     def _spelt(self, parts: Parts) -> Parts:
         """A path as its names are spelt on disk: macOS may store accents as separate characters."""
@@ -240,7 +240,7 @@ class StoreFolder:
         way: Parts = ()
         for part in parts:
             with suppress(OSError), self._root.folder(way) as folder:
-                if not part.isascii() and not _is_there(folder.beside(part)):
+                if not part.isascii() and not _exists(folder.sibling(part)):
                     part = next((name for name in _names(folder) if paths.nfc(name) == part), part)
             way = (*way, part)
         return way
@@ -259,7 +259,7 @@ class StoreFolder:
         """False if the folder does not exist yet, so that nothing can clash."""
         try:
             with self._root.folder(way) as folder:
-                if not _is_there(folder.beside(name)):
+                if not _exists(folder.sibling(name)):
                     paths.check_clash(name, set(_names(folder)) - leaving, field)
                 return True
         except FileNotFoundError:
@@ -319,8 +319,8 @@ def _below(folder: FolderEntry, parts: Parts) -> Iterator[Listing]:
 
 def _listing(folder: FolderEntry, parts: Parts) -> Listing:
     # A further change within the same tick of the clock would not show in a file's time.
-    files, folders, settled_by = {}, [], time.time_ns() - SETTLED
-    with os.scandir(folder.here) as entries:
+    files, folders, settled_by = {}, [], time.time_ns() - SETTLED_NS
+    with os.scandir(folder.folder_fd_or_path) as entries:
         for entry in entries:  # kept short: a large store spends its time here
             name = entry.name
             if name.startswith(".") or not _is_text(name):
@@ -354,13 +354,13 @@ def _file(parts: Parts) -> Parts:
     return (*parts[:-1], parts[-1] + SUFFIX)
 
 
-def _text(place: FolderEntry, parts: Parts, max_bytes: int = MAX_FILE_BYTES) -> tuple[str, Signature]:
-    data, signature = _bytes(place, parts, max_bytes)
+def _text(entry: FolderEntry, parts: Parts, max_bytes: int = MAX_FILE_BYTES) -> tuple[str, Signature]:
+    data, signature = _bytes(entry, parts, max_bytes)
     return data.decode("utf-8", "replace"), signature
 
 
-def _bytes(place: FolderEntry, parts: Parts, max_bytes: int = MAX_FILE_BYTES) -> tuple[bytes, Signature]:
-    data, status = place.read(max_bytes + 1)
+def _bytes(entry: FolderEntry, parts: Parts, max_bytes: int = MAX_FILE_BYTES) -> tuple[bytes, Signature]:
+    data, status = entry.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise Invalid(f"{'/'.join(parts)!r} is over {max_bytes} bytes long. Split the file.", code="too_large")
     return data, _signature(status)
@@ -376,12 +376,12 @@ def _signature(status: os.stat_result) -> Signature:
 
 
 def _names(folder: FolderEntry) -> list[str]:
-    return os.listdir(folder.here)
+    return os.listdir(folder.folder_fd_or_path)
 
 
-def _is_there(place: FolderEntry) -> bool:
+def _exists(entry: FolderEntry) -> bool:
     try:
-        place.status()
+        entry.status()
     except FileNotFoundError:
         return False
     return True
@@ -389,4 +389,6 @@ def _is_there(place: FolderEntry) -> bool:
 
 def _same(one: FolderEntry, other: FolderEntry) -> bool:
     """One file under two names, where upper and lower case are the same. Two hard links are two files."""
-    return paths.alike(one.name) == paths.alike(other.name) and os.path.samestat(one.status(), other.status())
+    return paths.comparison_key(one.name) == paths.comparison_key(other.name) and os.path.samestat(
+        one.status(), other.status()
+    )

@@ -126,7 +126,7 @@ def dated(text: str, changed_at: str) -> str:
         return text
 
 
-def says_the_same(here: str, text: str) -> bool:
+def is_same_memory(here: str, text: str) -> bool:
     """Whether a memory is this file of another program, apart from the times that the import has added."""
     if here == text:
         return True

@@ -15,10 +15,10 @@ from memory_mcp.families.stores.category_indexes import MAX_CATEGORIES_NAMED, Ca
 from memory_mcp.families.stores.folders import StoreFolder
 from memory_mcp.families.stores.model import (
     Category,
-    Listed,
+    ListedMemory,
     MemorySummary,
     Parts,
-    Recent,
+    RecentFiles,
     RecentMemory,
     is_over,
     ref_of,
@@ -36,7 +36,7 @@ class StoreListings:
         self._indexes = indexes
         self._clock = clock
 
-    def look_into(
+    def list_category(
         self, caller: Caller, store: str, category: str | None, offset: int, *, include_expired: bool
     ) -> Category:
         """One category: its memories, and the categories below it."""
@@ -48,21 +48,23 @@ class StoreListings:
         listing, memories = self._access.query(caller, folder, lambda catalogue: catalogue.category(parts))
         self._indexes.repair(caller, folder, listing, memories)
         found = [_listed(one, now) for one in memories]
-        entries: list[Listed | str] = [*subcategory_names(listing)]
+        entries: list[ListedMemory | str] = [*subcategory_names(listing)]
         entries += [one for one in found if include_expired or not one.expired]
         shown = within_budget(entries[offset:], _size)
         following = offset + len(shown)
         more = f"There is more: call list_memories with offset {following}." if following < len(entries) else None
         subcategories = [one for one in shown if isinstance(one, str)]
-        listed = [one for one in shown if isinstance(one, Listed)]
+        listed = [one for one in shown if isinstance(one, ListedMemory)]
         return Category(store, name, len(listed), listed, subcategories, more)
 
-    def recent(self, caller: Caller, store: str, category: str | None, limit: int, *, include_expired: bool) -> Recent:
+    def recent(
+        self, caller: Caller, store: str, category: str | None, limit: int, *, include_expired: bool
+    ) -> RecentFiles:
         """The memories updated last, in a category and all below it, whole."""
         folder = self._access.open(caller, store)
         parts, name = _resolve_category(folder, category)
         if not parts and folder.is_missing():
-            return Recent(name, 0, [])
+            return RecentFiles(name, 0, [])
         expired_by = None if include_expired else self._clock()
         latest = self._access.query(caller, folder, lambda catalogue: catalogue.recent(parts, limit, expired_by))
         shown = within_budget(self._whole(folder, latest), lambda one: len(one.content.encode()) + 200)
@@ -71,7 +73,7 @@ class StoreListings:
         notice = (
             f"{left} more are too long to show at once, or cannot be read: {names}. Use get_memory." if left else None
         )
-        return Recent(name, len(shown), shown, notice)
+        return RecentFiles(name, len(shown), shown, notice)
 
     def _whole(self, folder: StoreFolder, latest: Iterable[MemorySummary]) -> Iterator[RecentMemory]:
         for one in latest:
@@ -80,7 +82,7 @@ class StoreListings:
                 yield RecentMemory(one.path, content, one.updated_at, one.token_estimate, one.tags)
 
     def groups(self, caller: Caller) -> Iterator[Group]:
-        """Every store as texts, for one search over everything."""
+        """Every store as texts, for recall."""
         for folder in self._access.existing(caller):
             yield Group(folder.store.name, partial(self._versions, caller, folder), partial(self._texts, folder))
 
@@ -133,11 +135,11 @@ def _resolve_category(folder: StoreFolder, category: str | None) -> tuple[Parts,
     return parts, "/".join(parts) or whole
 
 
-def _listed(one: MemorySummary, now: datetime) -> Listed:
-    return Listed(one.path, one.token_estimate, one.summary, one.updated_at, is_over(one.expires_at, now))
+def _listed(one: MemorySummary, now: datetime) -> ListedMemory:
+    return ListedMemory(one.path, one.token_estimate, one.summary, one.updated_at, is_over(one.expires_at, now))
 
 
-def _size(one: Listed | str) -> int:
+def _size(one: ListedMemory | str) -> int:
     """About how many bytes of JSON it makes."""
     if isinstance(one, str):
         return len(one.encode()) + 4

@@ -26,7 +26,7 @@ def _export(stores: Stores, target: ExportFolder) -> int:
             continue
         copy = target.make(FOLDER, store.name)
         tree = Tree(store.folder, copy, f"{FOLDER}/{store.name}", not store.is_ours, hidden=False)
-        tree.follow(target.report_progress)
+        tree.update_copy(target.report_progress)
         target.left_out += tree.left_out
         count += len(tree.files())
     return count

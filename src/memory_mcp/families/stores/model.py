@@ -32,7 +32,7 @@ PREFIX = "stores:"  # of references
 
 
 def ref_of(store: str, path: str) -> str:
-    """How one search over everything names a memory: `memory-mcp show` opens it."""
+    """The reference of a memory."""
     return f"{PREFIX}{store}/{quote(path)}"
 
 
@@ -56,7 +56,7 @@ Signature = tuple[int, int, int]
 """Identifies one state of a file: its time in nanoseconds, its size, its inode."""
 
 UNSETTLED: Signature = (0, 0, 0)
-"""Of a file that changed just now, and may change again without a trace in its time."""
+"""The signature of a file that changed just now: a further change may not show in its time."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Listing:
 
     @cached_property
     def fingerprint(self) -> str | None:
-        """The same as long as nothing in the folder has changed. None if that cannot be known."""
+        """A value that changes when anything in the folder does. None if a change may not show."""
         if UNSETTLED in self.files.values():
             return None
         # Version 0 has no references, so equal values give the same bytes. It takes half the time of repr.
@@ -118,7 +118,7 @@ class Content:
 
     @property
     def updated_at(self) -> str | None:
-        """The later of what the front matter states and when the content was changed."""
+        """The later of the time in the front matter and the time when the content was changed."""
         if self.changed_ns is None:
             return self.stated_at
         changed_at = datetime.fromtimestamp(self.changed_ns / 1e9, UTC)
@@ -129,7 +129,7 @@ class Content:
         """This content with the time it was changed. `before` is what the file held when it was last read.
 
         `former` is this very content, if this or another file of the store held it earlier: moving a file or going
-        back to an old version makes nothing new. Otherwise the file's time counts, unless the front matter states
+        back to an old version is no change. Otherwise the file's time counts, unless the front matter states
         another time than before: its writer knows better, and a git checkout changes files' times.
         """
         if before is not None and before.digest == self.digest:
@@ -145,7 +145,7 @@ class ReadFile:
     """The parsed contents of a file, and its signature at that time."""
 
     signature: Signature
-    summed: MemorySummary
+    summary: MemorySummary
     content: Content
 
 
@@ -177,7 +177,7 @@ class Updated:
 
 
 @dataclass(frozen=True)
-class Memory:
+class StoreMemory:
     store: str
     path: str
     content: str
@@ -200,7 +200,7 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedMemory:
     path: str
     token_estimate: int
     summary: str
@@ -213,13 +213,13 @@ class Category:
     store: str
     category: str
     count: int
-    memories: list[Listed]
+    memories: list[ListedMemory]
     subcategories: list[str]
     notice: Notice = None
 
 
 @dataclass(frozen=True)
-class Pruned:
+class PrunedStore:
     store: str
     pruned_count: int
     pruned: list[str]
@@ -227,7 +227,7 @@ class Pruned:
 
 
 @dataclass(frozen=True)
-class Reindexed:
+class ReindexedStore:
     store: str
     path: str
     memories: int
@@ -244,7 +244,7 @@ class RecentMemory:
 
 
 @dataclass(frozen=True)
-class Recent:
+class RecentFiles:
     category: str
     count: int
     memories: list[RecentMemory]

@@ -23,15 +23,15 @@ from memory_mcp.families.stores.model import (
     Arrival,
     FileChange,
     IncomingFile,
-    Memory,
     Metadata,
     Moved,
     Parts,
-    Pruned,
-    Reindexed,
+    PrunedStore,
+    ReindexedStore,
     Removed,
     Signature,
     Store,
+    StoreMemory,
     Updated,
     is_over,
 )
@@ -39,21 +39,23 @@ from memory_mcp.families.stores.store_access import StoreAccess
 from memory_mcp.progress import ReportProgress
 
 SOURCE = "mcp"
-SAVE_NS = 50_000_000  # after its last change, in which an editor may still be saving a file
+MAX_SAVE_NS = 50_000_000  # after a file's last change: an editor may still be saving it
 MAX_ATTEMPTS = 20  # to change a file that a person is changing too
 MAX_PRUNED_PER_LOCK = 100
 MAX_WRITES_REMEMBERED = 1000  # files whose last change by this server is remembered
 
 
 class Stores(StoreListings):
-    """Everything this server can do with folders of markdown files."""
+    """The operations on stores."""
 
     def __init__(self, caches: Tenants, clock: Clock, *, durable: bool, data_dirs: Sequence[Path] = ()) -> None:
-        """`data_dirs` are data directories that may be there beside the one of these stores."""
+        """`data_dirs` are further data directories that may exist."""
         access = StoreAccess(caches, durable=durable)
         super().__init__(access, CategoryIndexes(access), clock)
         self._data_dirs = data_dirs
-        self._written: dict[tuple[Path, Parts], Signature] = {}  # this server's last writes: no editor is saving those
+        self._written: dict[
+            tuple[Path, Parts], Signature
+        ] = {}  # files as this server last wrote them: no editor is saving those
 
     def all(self, caller: Caller) -> list[Store]:
         return self._access.registry(caller).all()
@@ -77,9 +79,9 @@ class Stores(StoreListings):
         return next(known, None) or data_directory.find_below(real)
 
     def unregister(self, caller: Caller, name: str) -> Store:
-        """Forget a store. Its files stay."""
+        """Unregister a store. Its files stay."""
         store = self._access.registry(caller).remove(name, caller)
-        self._access.query(caller, self._access.folder(store), Catalogue.forget)
+        self._access.query(caller, self._access.folder(store), Catalogue.delete)
         return store
 
     def add(self, caller: Caller, store: str, path: str, content: str, given: Metadata) -> Added:
@@ -89,20 +91,20 @@ class Stores(StoreListings):
         now = short_stamp(self._clock())
         metadata = Metadata(now, now, given.tags, SOURCE, given.expires_at, given.citations)
         with folder.lock():
-            self._note_written(folder, parts, folder.add(parts, frontmatter.new(metadata, content)))
+            self._record_write(folder, parts, folder.add(parts, frontmatter.new(metadata, content)))
             self._indexes.update(caller, folder, parts[:-1], is_new=True)
         return Added(store, "/".join(parts), created=True)
 
-    def get(self, caller: Caller, store: str, path: str, *, include_expired: bool) -> Memory:
+    def get(self, caller: Caller, store: str, path: str, *, include_expired: bool) -> StoreMemory:
         """Raises NotFound; with the code `expired` for an expired memory."""
         folder = self._access.open(caller, store)
-        parts = folder.find(paths.parsed(path))
+        parts = folder.find(paths.parse(path))
         text, seen = folder.read(parts)
         file = frontmatter.parse(text)
         if is_over(file.metadata.expires_at, self._clock()) and not include_expired:
             raise NotFound(f"{path!r} has expired. Ask with include_expired to see it.", code="expired", field="path")
         updated_at = self._access.query(caller, folder, lambda catalogue: catalogue.updated_at(parts, text, file, seen))
-        return Memory(store, "/".join(parts), file.content, replace(file.metadata, updated_at=updated_at))
+        return StoreMemory(store, "/".join(parts), file.content, replace(file.metadata, updated_at=updated_at))
 
     def update(self, caller: Caller, store: str, path: str, change: FileChange, *, was: str | None = None) -> Updated:
         """Change the given fields and leave the others. Without a difference the file is not touched.
@@ -114,7 +116,7 @@ class Stores(StoreListings):
         if change.clear_expiry and change.expires_at is not None:
             raise Invalid("clear_expiry: give either this or expires_at.", field="clear_expiry")
         folder = self._access.open(caller, store)
-        parts = folder.find(paths.parsed(path))
+        parts = folder.find(paths.parse(path))
         path = "/".join(parts)
         with folder.lock():
             for _ in range(MAX_ATTEMPTS):
@@ -125,12 +127,12 @@ class Stores(StoreListings):
                 if changed is None:
                     return Updated(store, path, updated=True)
                 if written := folder.replace(parts, changed, seen):
-                    self._note_written(folder, parts, written)
+                    self._record_write(folder, parts, written)
                     self._indexes.update(caller, folder, parts[:-1])
                     return Updated(store, path, updated=True)
         raise Conflict(f"Another program keeps changing {path!r}. Try again.", field="path")
 
-    def _note_written(self, folder: StoreFolder, parts: Parts, signature: Signature) -> None:
+    def _record_write(self, folder: StoreFolder, parts: Parts, signature: Signature) -> None:
         if len(self._written) >= MAX_WRITES_REMEMBERED:
             self._written.clear()
         self._written[folder.store.folder, parts] = signature
@@ -140,9 +142,9 @@ class Stores(StoreListings):
         for _ in range(MAX_ATTEMPTS):
             text, seen = folder.read(parts)
             age = time.time_ns() - seen[0]
-            if not 0 <= age < SAVE_NS or seen == self._written.get((folder.store.folder, parts)):
+            if not 0 <= age < MAX_SAVE_NS or seen == self._written.get((folder.store.folder, parts)):
                 break
-            time.sleep((SAVE_NS - age) / 1e9)
+            time.sleep((MAX_SAVE_NS - age) / 1e9)
         return text, seen
 
     def _changed(self, text: str, change: FileChange) -> str | None:
@@ -176,7 +178,7 @@ class Stores(StoreListings):
     ) -> Removed:
         """`keep` gets the whole file and its time of change, in nanoseconds since 1970, before it is removed."""
         folder = self._access.open(caller, store)
-        parts = folder.find(paths.parsed(path))
+        parts = folder.find(paths.parse(path))
         with folder.lock():
             if keep:
                 content, (changed_ns, *_) = folder.read_bytes(parts)
@@ -187,7 +189,7 @@ class Stores(StoreListings):
 
     def move(self, caller: Caller, store: str, from_path: str, to_path: str) -> Moved:
         """Move or rename a memory, as it is. Raises Conflict if there is one already."""
-        source, target = paths.parsed(from_path, "from_path"), paths.new(to_path, "to_path")
+        source, target = paths.parse(from_path, "from_path"), paths.new(to_path, "to_path")
         folder = self._access.open(caller, store)
         source = folder.find(source)
         with folder.lock():
@@ -198,14 +200,14 @@ class Stores(StoreListings):
 
     def content(self, caller: Caller, store: str, path: str) -> tuple[bytes, int]:
         """A memory's whole file as it stands, and when it was last changed, in nanoseconds since 1970."""
-        content, (changed_ns, *_) = self._access.open(caller, store).read_bytes(paths.parsed(path))
+        content, (changed_ns, *_) = self._access.open(caller, store).read_bytes(paths.parse(path))
         return content, changed_ns
 
     @staticmethod
     def may_be_added(path: str) -> bool:
         """Whether a new file may have this path: an existing one may have any name that its system allows."""
         try:
-            paths.check_new(paths.parsed(path))
+            paths.check_new(paths.parse(path))
         except Invalid:
             return False
         return True
@@ -216,7 +218,7 @@ class Stores(StoreListings):
         """Write a file that was removed as it was. Raises Conflict if one is there by now. `any_name`: its name may be
         one that only other programs give."""
         folder = self._access.open(caller, store)
-        parts = paths.parsed(path)
+        parts = paths.parse(path)
         if not any_name:
             paths.check_new(parts)
         with folder.lock():
@@ -224,16 +226,16 @@ class Stores(StoreListings):
                 raise taken(parts, "path")
             self._indexes.update(caller, folder, parts[:-1], is_new=True)
 
-    def reindex(self, caller: Caller, store: str, report_progress: ReportProgress) -> Reindexed:
+    def reindex(self, caller: Caller, store: str, report_progress: ReportProgress) -> ReindexedStore:
         """Write the index.yaml of every category with a memory in it or below it, from the files. Raises Unavailable,
         after all others are written, if some cannot be."""
         return self._indexes.rebuild(caller, store, report_progress)
 
-    def prune(self, caller: Caller, store: str) -> Pruned:
+    def prune(self, caller: Caller, store: str) -> PrunedStore:
         """Delete every expired memory. If one cannot be deleted, the others still are."""
         folder = self._access.open(caller, store)
         if folder.is_missing():
-            return Pruned(store, 0, [])
+            return PrunedStore(store, 0, [])
         now = self._clock()
         expired = self._access.query(caller, folder, lambda catalogue: catalogue.expired(now))
         pruned: list[str] = []
@@ -250,7 +252,7 @@ class Stores(StoreListings):
             *([f"{len(pruned) - len(shown)} more are pruned too."] if len(shown) < len(pruned) else []),
             *([f"{len(left)} could not be deleted: let this server write in their folders."] if left else []),
         ]
-        return Pruned(store, len(pruned), shown, " ".join(notices) or None)
+        return PrunedStore(store, len(pruned), shown, " ".join(notices) or None)
 
     @staticmethod
     def _prune_if_expired(folder: StoreFolder, parts: Parts, now: datetime) -> bool:
@@ -267,7 +269,7 @@ class Stores(StoreListings):
         An existing file at this path stays as it is. The indexes are not updated: call `reindex` after the last file.
         A dry run gives the same answer, and writes nothing. Raises Invalid for a file too large to be read again.
         """
-        parts = paths.parsed(file.path)
+        parts = paths.parse(file.path)
         if file.is_foreign:
             paths.check_new((*parts[:-1], parts[-1].removesuffix(SUFFIX)))
         if len(file.content) > MAX_FILE_BYTES:
@@ -315,7 +317,7 @@ def _arrival(folder: StoreFolder, parts: Parts, file: IncomingFile) -> Arrival:
         return "new"
     if here == file.content:
         return "same"
-    is_same = file.is_foreign and frontmatter.says_the_same(here.decode(errors="replace"), file.content.decode())
+    is_same = file.is_foreign and frontmatter.is_same_memory(here.decode(errors="replace"), file.content.decode())
     return "same" if is_same else "other"
 
 

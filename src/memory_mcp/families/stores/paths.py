@@ -10,7 +10,7 @@ from memory_mcp.families.stores.model import Parts
 from memory_mcp.names import hidden_character
 
 STORE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-MAX_NAME_CHARS = 120  # characters
+MAX_NAME_CHARS = 120
 MAX_NAME_BYTES = 200  # with .md and the suffix of a temporary name, under the 255 of every file system
 MAX_PATH_CHARS = 240
 MAX_PATH_PARTS = 16
@@ -29,7 +29,7 @@ _DEVICES = {
 _FORBIDDEN = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f]')
 
 
-def parsed(path: str, field: str = "path") -> Parts:
+def parse(path: str, field: str = "path") -> Parts:
     """The parts of a path. Raises Invalid for one that could lead anywhere but into the store."""
     parts = tuple(path.split("/"))
     if not operating_system.THIS.is_relative(path):
@@ -48,13 +48,13 @@ def parsed(path: str, field: str = "path") -> Parts:
 
 def category(path: str | None) -> Parts:
     """A category's parts; none for the top of the store."""
-    return parsed(path.removesuffix("/"), "category") if path else ()
+    return parse(path.removesuffix("/"), "category") if path else ()
 
 
 def new(path: str, field: str = "path") -> Parts:
     """The parts of a path for a new memory, without '.md' at its end. Raises Invalid for one that not every system can
     store."""
-    parts = without_suffix(parsed(path, field))
+    parts = without_suffix(parse(path, field))
     check_new(parts, field)
     return parts
 
@@ -101,19 +101,19 @@ def check_store(name: str) -> None:
 
 
 def nfc(name: str) -> str:
-    """A name as memories and categories are called, however it is spelt on disk."""
+    """The name in the Unicode form of memories and categories. On disk it may have another."""
     return unicodedata.normalize("NFC", name)
 
 
-def alike(name: str) -> str:
-    """The same for all names that a case-insensitive or normalising file system takes for one."""
+def comparison_key(name: str) -> str:
+    """A key that is equal for all names that a case-insensitive or normalising file system treats as one."""
     return nfc(nfc(name).casefold())
 
 
 def check_clash(name: str, siblings: Iterable[str], field: str) -> None:
     """Raises Conflict if a sibling differs in upper and lower case only."""
     for sibling in siblings:
-        if sibling != name and alike(sibling) == alike(name):
+        if sibling != name and comparison_key(sibling) == comparison_key(name):
             raise Conflict(
                 f"{field}: there is {sibling!r} already. On macOS and Windows {name!r} would be the same; use it, or "
                 "choose another name.",

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from memory_mcp.errors import NotFound
 from memory_mcp.families.family import Call
-from memory_mcp.families.references import Named, Opened, References, TakesReference, text_of_list
+from memory_mcp.families.references import NamedByReference, Opened, References, TakesReference, text_of_list
 from memory_mcp.families.stores.editing import EDITING
 from memory_mcp.families.stores.model import PREFIX, Category, ref_of, split_ref
 from memory_mcp.families.stores.operations import Stores
@@ -23,14 +23,14 @@ def _open(call: Call[Stores], ref: str) -> Opened:
             raise missing from None
 
 
-def _named_path(text: str) -> Named | None:
+def _named_path(text: str) -> NamedByReference | None:
     store, path = split_ref(text)
-    return Named(path, {"store": store}) if text.startswith(PREFIX) and path else None
+    return NamedByReference(path, {"store": store}) if text.startswith(PREFIX) and path else None
 
 
-def _named_store(text: str) -> Named | None:
+def _named_store(text: str) -> NamedByReference | None:
     store, path = split_ref(text)
-    return Named(store) if text.startswith(PREFIX) and not path else None
+    return NamedByReference(store) if text.startswith(PREFIX) and not path else None
 
 
 PATH = TakesReference(_named_path)
@@ -45,7 +45,7 @@ def _memory(call: Call[Stores], store: str, path: str) -> Opened:
 
 
 def _category(call: Call[Stores], store: str, path: str | None) -> Opened:
-    found = call.operations.look_into(call.caller, store, path, 0, include_expired=True)
+    found = call.operations.list_category(call.caller, store, path, 0, include_expired=True)
     latest = max((one.updated_at for one in found.memories if one.updated_at), default=None)
     ref = ref_of(store, path) if path else f"{PREFIX}{store}"
     return Opened(ref, path or store, _text(store, path, found), asdict(found), updated_at=latest)

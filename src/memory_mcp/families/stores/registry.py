@@ -1,4 +1,4 @@
-"""stores.yaml: which stores there are, and where each lies. A person may edit it; its comments stay."""
+"""stores.yaml: the list of stores and their folders. A person may edit it; its comments stay."""
 
 import logging
 import os
@@ -39,7 +39,7 @@ class Registry:
         return stores
 
     def names(self) -> list[str]:
-        """All that are listed, whether their lines name a folder or not. Raises Unavailable."""
+        """The names of all listed stores, even those whose lines name no folder. Raises Unavailable."""
         return sorted(self._paths())
 
     def get(self, name: str, caller: Caller | None = None) -> Store:
@@ -50,19 +50,19 @@ class Registry:
         return self._store(name, known[name])
 
     def get_or_make(self, name: str) -> Store:
-        """A new store lies under stores/. Raises Invalid for a name that cannot be a folder's."""
+        """A store, created under stores/ if it is missing. Raises Invalid for a name that no folder can have."""
         known = self._paths()
         return self._store(name, known[name]) if name in known else self.add(name, f"{OURS}/{name}", or_get=True)
 
     def add(self, name: str, path: str, *, or_get: bool = False) -> Store:
         """Register a folder. Raises Conflict if the name is taken, and Unavailable for a folder that cannot be one."""
         paths.check_store(name)
-        with self._turn():
+        with self._lock():
             known = self._paths()
             if name in known and or_get:  # another process was faster
                 return self._store(name, known[name])
             for taken in known:
-                if paths.alike(taken) == paths.alike(name):
+                if paths.comparison_key(taken) == paths.comparison_key(name):
                     raise Conflict(f"There is a store called {taken!r} already. Choose another name.", field="store")
             store = self._store(name, path)
             self._change(name, path)
@@ -70,19 +70,19 @@ class Registry:
 
     def remove(self, name: str, caller: Caller | None = None) -> Store:
         """Unregister a store. Its files stay where they are. Raises NotFound."""
-        with self._turn():
+        with self._lock():
             known = self._paths()
             if name not in known:
                 raise _not_registered(name, caller, known)
-            store = Store(name, str(known[name]), self._place(name, known[name]), is_ours=False)
+            store = Store(name, str(known[name]), self._folder_at(name, known[name]), is_ours=False)
             self._change(name, None)
         return store
 
     def holder(self, folder: Path) -> Path | None:
         """The data directory that a folder is, holds or lies in, and that keeps it from being a store.
 
-        Folders below `stores/` of a data directory are stores. What a folder holds beside this registry's own data
-        directory is not looked for: files of another one below a store are left out wherever a store is read.
+        Folders below `stores/` of a data directory are stores. Of the data directories below a folder, only this
+        registry's own is looked for: those of others are left out when a store is read.
         """
         real, own = Path(os.path.realpath(folder)), Path(os.path.realpath(self._folder))
         if own.is_relative_to(real):
@@ -93,12 +93,12 @@ class Registry:
                 return None if inside[:1] == (OURS,) and len(inside) > 1 else above
         return None
 
-    def _turn(self) -> Any:
+    def _lock(self) -> Any:
         data_directory.make_private_folder(self._folder)
         return FileLock(self._folder / f"{NAME}.lock").acquire()
 
     def _paths(self) -> dict[str, object]:
-        """What each line says, be it a folder's path or not."""
+        """The value of each line, which should be the path of a folder."""
         try:
             found = yaml_text.load(self._text())
         except ValueError as exc:  # NotYaml, or not UTF-8
@@ -119,7 +119,7 @@ class Registry:
         except ValueError as exc:
             raise _unreadable() from exc
         with Root(self._folder).folder(()) as folder:
-            atomic_write.write(folder.beside(NAME), text.encode(), mode=0o600)
+            atomic_write.write(folder.sibling(NAME), text.encode(), mode=0o600)
 
     def _store(self, name: str, path: object) -> Store:
         """Raises Unavailable for a line that names no folder, or one that no store may be, and for a name with a hidden
@@ -129,7 +129,7 @@ class Registry:
                 f"The name {name!a} in {NAME}, in the data directory, holds {hidden}, which cannot be seen or "
                 "changes how a line is shown, so the store is not used. Rename it there."
             )
-        folder = self._place(name, path)
+        folder = self._folder_at(name, path)
         if self.holder(folder) is not None:
             raise Unavailable(
                 f"The folder of the store {name!r} is, holds or lies in a data directory of Memory MCP, so it is not "
@@ -139,7 +139,7 @@ class Registry:
         is_ours = Path(os.path.normpath(folder)).is_relative_to(os.path.normpath(self._folder))
         return Store(name, str(path), folder, is_ours)
 
-    def _place(self, name: str, path: object) -> Path:
+    def _folder_at(self, name: str, path: object) -> Path:
         """Raises Unavailable for a line that names no folder."""
         try:
             if not path or not isinstance(path, str):
@@ -163,10 +163,10 @@ def _not_registered(name: str, caller: Caller | None, known: Iterable[str]) -> N
 
 
 def _no_folder(name: str) -> Unavailable:
-    return Unavailable(f"The line of {name!r} in {NAME}, in the data directory, names no folder. Mend it.")
+    return Unavailable(f"The line of {name!r} in {NAME}, in the data directory, names no folder. Correct it.")
 
 
 def _unreadable() -> Unavailable:
     return Unavailable(
-        f"{NAME} in the data directory is not a list of names and folders. Mend it; nothing was changed."
+        f"{NAME} in the data directory is not a list of names and folders. Correct it; nothing was changed."
     )

@@ -1,4 +1,4 @@
-"""The file that holds what the stores' markdown files say."""
+"""The schema of stores.db, the cache of the stores' files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""SQL of the cache: what the files of a store say, as of when each was read."""
+"""SQL of stores.db, the cache of the stores' files."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -84,7 +84,7 @@ def delete_former_contents(tx: Write, store: str, max_count: int) -> None:
 
 
 def put_folder(tx: Write, store: str, listing: Listing, fingerprint: str, files: Iterable[str]) -> None:
-    """A folder, and which of its files are remembered: what was read of others is forgotten."""
+    """Store a folder, and delete the rows of its files that are not in `files`."""
     values = {"store": store, "folder": listing.path}
     tx.all("INSERT INTO stores (folder) VALUES (:store) ON CONFLICT DO NOTHING", {"store": store})
     tx.all(
@@ -121,12 +121,12 @@ def put_memory(tx: Write, store: str, listing: Listing, file: str, read: ReadFil
             content_hash = excluded.content_hash, stated_at = excluded.stated_at, changed_ns = excluded.changed_ns
         """,
         {
-            **vars(read.summed),
+            **vars(read.summary),
             **vars(read.content),
             "updated_at": read.content.updated_at,
-            "tags": json.dumps(read.summed.tags, ensure_ascii=False),
+            "tags": json.dumps(read.summary.tags, ensure_ascii=False),
             "updated_ms": _milliseconds(read.content.updated_at),
-            "expires_ms": _milliseconds(read.summed.expires_at),
+            "expires_ms": _milliseconds(read.summary.expires_at),
             "store": store,
             "folder": listing.path,
             "file": file,
@@ -138,8 +138,8 @@ def put_memory(tx: Write, store: str, listing: Listing, file: str, read: ReadFil
     )
 
 
-def keep_folders(tx: Write, store: str, category: str, folders: Iterable[str]) -> None:
-    """Forget every other folder below a category."""
+def delete_other_folders(tx: Write, store: str, category: str, folders: Iterable[str]) -> None:
+    """Delete the rows of every other folder below a category."""
     tx.all(
         f"""
         DELETE FROM folders WHERE store = {_STORE} AND {_BELOW}
@@ -149,7 +149,7 @@ def keep_folders(tx: Write, store: str, category: str, folders: Iterable[str]) -
     )
 
 
-def forget_store(tx: Write, store: str) -> None:
+def delete_store(tx: Write, store: str) -> None:
     tx.all("DELETE FROM stores WHERE folder = :store", {"store": store})
 
 
@@ -187,7 +187,7 @@ def expired(tx: Read, store: str, by: datetime) -> list[str]:
 
 
 def versions(tx: Read, store: str, expired_by: datetime) -> dict[str, str]:
-    """By path, something that changes whenever the file does; without those expired by a moment."""
+    """By path, a value that changes whenever the file does; without those expired by a moment."""
     rows = tx.all(
         f"""
         SELECT path, mtime_ns || ' ' || size || ' ' || inode FROM memories
@@ -211,7 +211,7 @@ def count(tx: Read, store: str, expired_by: datetime | None = None) -> int:
 
 _STORE = "(SELECT number FROM stores WHERE folder = :store)"
 _FOLDER = f"(SELECT number FROM folders WHERE store = {_STORE} AND path = :folder)"
-# Not LIKE, to which % and _ mean something.
+# Not LIKE, in which % and _ are wildcards.
 _INSIDE = "(:category = '' OR substr(path, 1, length(:category) + 1) = :category || '/')"
 _BELOW = f"(path = :category OR {_INSIDE})"
 

@@ -1,4 +1,4 @@
-"""A caller's stores: their registry, their folders, and the cache of what they hold."""
+"""A caller's stores: their registry, their folders, and the cache of their files."""
 
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -36,7 +36,7 @@ class StoreAccess:
         return (folder for folder in folders if not folder.is_missing())
 
     def query(self, caller: Caller, folder: StoreFolder, read: Callable[[Catalogue], T]) -> T:
-        """What the catalogue says. Its file is a cache: if it cannot be read any more, it is created again."""
+        """The result of `read` on the catalogue. Its file is a cache: if it cannot be read, it is created again."""
         try:
             return read(Catalogue(self._caches.database(caller.user), folder))
         except Unusable:

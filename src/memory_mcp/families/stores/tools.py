@@ -11,13 +11,13 @@ from memory_mcp.families.stores.model import (
     Added,
     Category,
     FileChange,
-    Memory,
     Metadata,
     Moved,
-    Pruned,
-    Recent,
-    Reindexed,
+    PrunedStore,
+    RecentFiles,
+    ReindexedStore,
     Removed,
+    StoreMemory,
     Updated,
 )
 from memory_mcp.families.stores.operations import Stores
@@ -60,8 +60,8 @@ class GetMemory(AtPath):
     include_expired: bool = False
 
 
-@stores.tool(GetMemory, answers=Memory, title="Read a store file", needs=Scope.READ, idempotent=True)
-def get_memory(call: Call[Stores], arguments: GetMemory) -> Memory:
+@stores.tool(GetMemory, answers=StoreMemory, title="Read a store file", needs=Scope.READ, idempotent=True)
+def get_memory(call: Call[Stores], arguments: GetMemory) -> StoreMemory:
     """Store file: read it with its metadata."""
     return call.operations.get(call.caller, arguments.store, arguments.path, include_expired=arguments.include_expired)
 
@@ -112,27 +112,27 @@ class ListMemories(InCategory):
 @stores.tool(ListMemories, answers=Category, title="List store files", needs=Scope.READ, idempotent=True)
 def list_memories(call: Call[Stores], arguments: ListMemories) -> Category:
     """Store files: list a category and its subcategories; without a category, the top level."""
-    return call.operations.look_into(
+    return call.operations.list_category(
         call.caller, arguments.store, arguments.category, arguments.offset, include_expired=arguments.include_expired
     )
 
 
 @stores.tool(
     InStore,
-    answers=Pruned,
+    answers=PrunedStore,
     title="Delete expired store files",
     needs=Scope.DELETE,
     destructive=True,
     idempotent=True,
     without_read=("store", "pruned_count"),
 )
-def prune_memories(call: Call[Stores], arguments: InStore) -> Pruned:
+def prune_memories(call: Call[Stores], arguments: InStore) -> PrunedStore:
     """Store files: delete all expired ones of a store."""
     return call.operations.prune(call.caller, arguments.store)
 
 
-@stores.tool(InStore, answers=Reindexed, title="Reindex a store", needs=Scope.WRITE, idempotent=True)
-def reindex_store(call: Call[Stores], arguments: InStore) -> Reindexed:
+@stores.tool(InStore, answers=ReindexedStore, title="Reindex a store", needs=Scope.WRITE, idempotent=True)
+def reindex_store(call: Call[Stores], arguments: InStore) -> ReindexedStore:
     """Store files: rebuild the category indexes."""
     return call.operations.reindex(
         call.caller, arguments.store, lambda what, done, total: call.progress(f"{done} of {total} {what}", done, total)
@@ -143,8 +143,8 @@ class RecentMemories(InCategory):
     limit: Annotated[int, Field(ge=1, le=100)] = 5
 
 
-@stores.tool(RecentMemories, answers=Recent, title="Recent store files", needs=Scope.READ, idempotent=True)
-def cortex_get_recent_memories(call: Call[Stores], arguments: RecentMemories) -> Recent:
+@stores.tool(RecentMemories, answers=RecentFiles, title="Recent store files", needs=Scope.READ, idempotent=True)
+def cortex_get_recent_memories(call: Call[Stores], arguments: RecentMemories) -> RecentFiles:
     """Store files: those updated last, whole, from a store or a category and all below it."""
     return call.operations.recent(
         call.caller, arguments.store, arguments.category, arguments.limit, include_expired=arguments.include_expired

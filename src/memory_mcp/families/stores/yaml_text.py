@@ -1,4 +1,4 @@
-"""YAML that anybody may have written: every scalar as the text it is, and nothing nested too deep to be read."""
+"""Reads and edits YAML of any author: every scalar is read as text, and deep nesting is refused."""
 
 import json
 import re
@@ -9,27 +9,27 @@ from typing import Any
 import yaml
 
 _NULL = {"", "~", "null", "Null", "NULL"}
-# What YAML cannot have in a text as it stands.
+# Characters that YAML does not allow unescaped.
 _NOT_PLAIN = re.compile("[^\\x20-\\x7e\\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 _json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps makes one for each text
 _Base: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 class _Loader(_Base):  # type: ignore[misc]  # which of the two it is, is known when it runs
-    """No `yes` that becomes True, no date that loses its zone; nothing where nothing is written."""
+    """Reads every scalar as text, so that `yes` is not True and no date loses its zone; an empty value is None."""
 
     def construct_scalar(self, node: Any) -> Any:
         return None if not node.style and node.value in _NULL else node.value
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         found = super().construct_mapping(node, deep)
-        if None in found:  # a key is a text, were it `null`
+        if None in found:  # keys are texts, even `null`
             names = [key.value for key, _ in node.value if not key.style and key.value in _NULL]
             found[names[-1]] = found.pop(None)
         return found
 
 
-MAX_LEVELS = 100  # the C loader takes a piece of the stack for each, and thousands end the process
+MAX_LEVELS = 100  # the C loader uses stack space for each, and thousands crash the process
 
 
 class NotYaml(ValueError):

@@ -1,4 +1,4 @@
-"""The vault as a family: how it is opened, and what search over everything, Home and references need of it."""
+"""The vault family: how to open it, and its functions for recall, Home and references."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -44,7 +44,7 @@ def _search(call: Call[Vault], wanted: TextQuery) -> Iterator[Match]:
 
 
 def _load_maintenance() -> "FamilyMaintenance[Vault]":
-    from memory_mcp.families.vault.maintenance import MAINTENANCE  # a server that starts does without
+    from memory_mcp.families.vault.maintenance import MAINTENANCE  # not needed at the start of a server
 
     return MAINTENANCE
 
@@ -63,7 +63,7 @@ vault = Family[Vault](
     templates=resources.TEMPLATES,
     list_resources=resources.list_page,
     read_resource=resources.read,
-    watched=resources.watched,
+    subscription_uri=resources.subscription_uri,
     complete=resources.complete,
     prepare=lambda vault, users: vault.open_local(),
     counts=_counts,

@@ -24,8 +24,8 @@ def _export(vault: Vault, target: ExportFolder) -> int:
 
 def _import(vault: Vault, source: ImportFolder) -> None:
     """A memory is known by its key."""
-    for place, fields in source.lines(FILE):
-        with source.one(place):
+    for scope, fields in source.lines(FILE):
+        with source.one(scope):
             vector = fields.get("embedding")
             memory = NewMemory(
                 "vault",

@@ -6,15 +6,15 @@ from pydantic import Field
 
 from memory_mcp.families.family import LEFT_OUT
 
-Place = Literal["session", "vault"]
-Places = Literal["session", "vault", "all"]
+MemoryScope = Literal["session", "vault"]
+MemoryScopes = Literal["session", "vault", "all"]
 
 VAULT_URI = "memory://vault"
 
 
 @dataclass(frozen=True)
 class NewMemory:
-    scope: Place
+    scope: MemoryScope
     key: str
     content: str
     tags: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Memory:
     key: str
     content: str
     tags: list[str]
-    scope: Place
+    scope: MemoryScope
     created_at: str
     updated_at: str
 
@@ -36,26 +36,26 @@ class Memory:
 @dataclass(frozen=True)
 class MemoryQuery:
     query: str = ""
-    scope: Places = "all"
+    scope: MemoryScopes = "all"
     tags: tuple[str, ...] = ()
     embedding: tuple[float, ...] | None = None
     limit: int = 10
 
-    def covers(self, place: Place) -> bool:
-        return self.scope in (place, "all")
+    def covers(self, scope: MemoryScope) -> bool:
+        return self.scope in (scope, "all")
 
 
 @dataclass(frozen=True)
 class PruneFilter:
-    """What to delete: memories that match every filter given."""
+    """Which memories to delete: those that match every given filter."""
 
-    scope: Places
+    scope: MemoryScopes
     key: str | None = None
     older_than: str | None = None  # a stamp
     tags: tuple[str, ...] = ()
 
-    def covers(self, place: Place) -> bool:
-        return self.scope in (place, "all")
+    def covers(self, scope: MemoryScope) -> bool:
+        return self.scope in (scope, "all")
 
     @property
     def has_filter(self) -> bool:
@@ -68,14 +68,14 @@ class Range:
     limit: int = 100
 
 
-# Answers go over the wire as they stand: their fields are the spec's output schemas.
+# Answers: their fields are the spec's output schemas, and are sent as they are.
 
 
 @dataclass(frozen=True)
 class Committed:
     committed: bool
     key: str
-    scope: Place
+    scope: MemoryScope
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class MemoryHit:
     key: str
     content: str
     tags: list[str]
-    scope: Place
+    scope: MemoryScope
     relevance: Annotated[float, Field(ge=0, le=1, description="Score in [0,1]; 1.0 = exact match.")]
     created_at: Annotated[str, Field(exclude=True)]  # for recall, as the next
     updated_at: Annotated[str, Field(exclude=True)]

@@ -12,7 +12,7 @@ from memory_mcp.engines.sqlite.pending_index import read_indexed
 from memory_mcp.engines.transactions import Read
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
-from memory_mcp.families.references import GroupSize, Keep, changed
+from memory_mcp.families.references import GroupSize, Keep, changed_meanwhile
 from memory_mcp.families.texts import Group, Text
 from memory_mcp.families.vault import storage
 from memory_mcp.families.vault.model import (
@@ -22,8 +22,8 @@ from memory_mcp.families.vault.model import (
     MemoryHit,
     MemoryHits,
     MemoryQuery,
+    MemoryScope,
     NewMemory,
-    Place,
     Pruned,
     PruneFilter,
     Range,
@@ -36,9 +36,9 @@ from memory_mcp.search.vector_cache import VectorCache
 from memory_mcp.sessions import Session, Sessions
 
 BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
-BY_WORDS = 200  # candidates each way of searching brings into the running
-BY_VECTOR = 100
-WHOLE = 0.999999  # a share of the question that counts as all of it, sums of floats being what they are
+MAX_BY_WORDS = 200  # candidates of each kind of search
+MAX_BY_VECTOR = 100
+FULL_COVERAGE = 0.999999  # a share of the query that counts as all of it: sums of floats are inexact
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class MemoryPage:
 
 
 class Vault:
-    """Everything this server can do with keyed memories."""
+    """The operations on the vault."""
 
     def __init__(self, tenants: Tenants, sessions: Sessions, changes: Changes, *, dimensions: int) -> None:
         self._tenants = tenants
@@ -60,7 +60,7 @@ class Vault:
         self._dimensions = dimensions
         self._followed: dict[str, VectorCache] = {}
         self.index_merge = IndexMerge("vault_words", tenants.opened)
-        sessions.on_end(self.forget_sessions)
+        sessions.on_end(self.delete_sessions_data)
         changes.listen(self.index_merge.merge_if_due)
 
     def open_local(self) -> None:
@@ -81,27 +81,27 @@ class Vault:
         self._publish(caller, session, memory.scope, [memory.key], list_changed=is_new)
         return Committed(True, memory.key, memory.scope)
 
-    def search(self, caller: Caller, session: Session, question: MemoryQuery) -> MemoryHits:
+    def search(self, caller: Caller, session: Session, query: MemoryQuery) -> MemoryHits:
         """The best matches first; the newest first where there is no query to match."""
-        if question.embedding is not None:
-            self._check_vector(question.embedding, "query_embedding")
-        if not question.query and not question.tags:
+        if query.embedding is not None:
+            self._check_vector(query.embedding, "query_embedding")
+        if not query.query and not query.tags:
             raise Invalid("An empty query needs tags to list by. Give words to look for, or tags.", field="query")
         with self._reading(caller.user) as tx:
             counts = {
-                place: storage.count(tx, place, session.id, question.tags)
-                for place in storage.PLACES
-                if question.covers(place)
+                scope: storage.count(tx, scope, session.id, query.tags)
+                for scope in storage.SCOPES
+                if query.covers(scope)
             }
-            places = [place for place, count in counts.items() if count]
+            scopes = [scope for scope, count in counts.items() if count]
             notice = None
-            if question.query or question.embedding is not None:
-                hits = self._ranked(tx, caller, session, question, places)
-                if not hits and (plain := fts_query.without_syntax(question.query, storage.COLUMNS)):
-                    hits = self._ranked(tx, caller, session, replace(question, query=plain), places)
+            if query.query or query.embedding is not None:
+                hits = self._ranked(tx, caller, session, query, scopes)
+                if not hits and (plain := fts_query.without_syntax(query.query, storage.COLUMNS)):
+                    hits = self._ranked(tx, caller, session, replace(query, query=plain), scopes)
                     notice = fts_query.PLAIN_WORDS if hits else None
             else:
-                hits = _newest(tx, session, question, places)
+                hits = _newest(tx, session, query, scopes)
         shown = within_budget(hits, _size)
         note = None
         if len(shown) < len(hits):
@@ -112,17 +112,17 @@ class Vault:
         return read_indexed(self._tenants.database(user), storage.has_changes, storage.index_changes)
 
     def prune(self, caller: Caller, session: Session, filters: PruneFilter) -> Pruned:
-        """Delete what matches every filter. Raises Invalid for a prune of the vault without any."""
+        """Delete the memories that match every filter. Raises Invalid for a prune of the vault without any."""
         if filters.covers("vault") and not filters.has_filter:
             raise Invalid(BULK_RULE)
-        pruned: dict[Place, list[str]] = {}
+        pruned: dict[MemoryScope, list[str]] = {}
         with self._tenants.database(caller.user).write() as tx:
-            for place in storage.PLACES:
-                if filters.covers(place):
-                    pruned[place] = storage.prune(tx, place, session.id, filters)
-        for place, keys in pruned.items():
+            for scope in storage.SCOPES:
+                if filters.covers(scope):
+                    pruned[scope] = storage.prune(tx, scope, session.id, filters)
+        for scope, keys in pruned.items():
             if keys:
-                self._publish(caller, session, place, keys, list_changed=True)
+                self._publish(caller, session, scope, keys, list_changed=True)
         return Pruned(sum(map(len, pruned.values())))
 
     def revise(self, caller: Caller, session: Session, key: str, was: str, content: str) -> None:
@@ -131,7 +131,7 @@ class Vault:
         with self._tenants.database(caller.user).write() as tx:
             memory, _ = _existing(tx, key)
             if memory.content != was:
-                raise changed("The memory")
+                raise changed_meanwhile("The memory")
             storage.upsert(tx, session.id, NewMemory("vault", key, content, tuple(memory.tags)))
         self._publish(caller, session, "vault", [key], list_changed=False)
 
@@ -172,7 +172,7 @@ class Vault:
             return GroupSize(None, storage.count(tx, "vault", "", ()), last[0][1] if last else None)
 
     def groups(self, caller: Caller) -> Iterable[Group]:
-        """The vault as texts, for one search over everything."""
+        """The vault as texts, for recall."""
 
         def versions() -> dict[str, str]:
             with self._reading(caller.user) as tx:
@@ -195,7 +195,7 @@ class Vault:
             return storage.keys_starting(tx, prefix, limit)
 
     def everything(self, caller: Caller) -> Iterator[tuple[Memory, tuple[float, ...] | None]]:
-        """All that is kept for good, as it stands now, each with its vector if it has one."""
+        """All memories of the vault, each with its vector if it has one."""
         with self._reading(caller.user) as tx:
             for memory, vector in storage.everything(tx):
                 yield memory, storage.unpacked(vector) if vector else None
@@ -215,24 +215,24 @@ class Vault:
             self._changes.publish(caller.user, [VAULT_URI, uri_of(memory.key)], list_changed=True)
         return is_new
 
-    def forget_sessions(self, user: str, session_ids: Sequence[str]) -> None:
-        """Delete everything these sessions kept. They are over."""
+    def delete_sessions_data(self, user: str, session_ids: Sequence[str]) -> None:
+        """Called when sessions have ended: their memories are deleted."""
         if not self._tenants.exists(user):
             return
         with self._tenants.database(user).write() as tx:
             for session_id in session_ids:
                 storage.prune(tx, "session", session_id, PruneFilter("session"))
 
-    def _part(self, caller: Caller, place: Place, session_id: str, wanted: Range) -> MemoryPage:
+    def _part(self, caller: Caller, scope: MemoryScope, session_id: str, wanted: Range) -> MemoryPage:
         with self._reading(caller.user) as tx:
-            total = storage.count(tx, place, session_id, ())
-            memories = storage.page(tx, place, session_id, wanted)
+            total = storage.count(tx, scope, session_id, ())
+            memories = storage.page(tx, scope, session_id, wanted)
         shown = list(within_budget(memories, _size))
         reached = wanted.offset + len(shown)
         return MemoryPage(shown, total, reached if shown and reached < total else None)
 
-    def _check_embedding(self, place: Place, vector: tuple[float, ...]) -> None:
-        if place == "session":
+    def _check_embedding(self, scope: MemoryScope, vector: tuple[float, ...]) -> None:
+        if scope == "session":
             raise Invalid(
                 "A session memory cannot have an embedding.",
                 hint="Leave `embedding` out, or use scope 'vault'.",
@@ -249,26 +249,28 @@ class Vault:
                 dimensions=self._dimensions,
             )
 
-    def _publish(self, caller: Caller, session: Session, place: Place, keys: list[str], *, list_changed: bool) -> None:
-        if place == "session":
+    def _publish(
+        self, caller: Caller, session: Session, scope: MemoryScope, keys: list[str], *, list_changed: bool
+    ) -> None:
+        if scope == "session":
             self._changes.publish(caller.user, [session_uri(session.id)], list_changed=False)
         else:
             self._changes.publish(caller.user, [VAULT_URI, *map(uri_of, keys)], list_changed=list_changed)
 
     def _ranked(
-        self, tx: Read, caller: Caller, session: Session, question: MemoryQuery, places: list[Place]
+        self, tx: Read, caller: Caller, session: Session, query: MemoryQuery, scopes: list[MemoryScope]
     ) -> list[MemoryHit]:
-        scores: dict[Place, dict[int, float]] = {}
-        for place in places:
-            lexical, exact = _by_words(tx, session, question, place)
-            if place == "vault" and question.embedding is not None:
-                lexical = self._blended(tx, caller, question, lexical, question.embedding)
-            scores[place] = lexical | dict.fromkeys(exact, 1.0)
-        ranked = sorted((-score, place, id_) for place, found in scores.items() for id_, score in found.items())
-        return _hits(tx, [(place, id_, -score) for score, place, id_ in ranked[: question.limit]])
+        scores: dict[MemoryScope, dict[int, float]] = {}
+        for scope in scopes:
+            lexical, exact = _by_words(tx, session, query, scope)
+            if scope == "vault" and query.embedding is not None:
+                lexical = self._blended(tx, caller, query, lexical, query.embedding)
+            scores[scope] = lexical | dict.fromkeys(exact, 1.0)
+        ranked = sorted((-score, scope, id_) for scope, found in scores.items() for id_, score in found.items())
+        return _hits(tx, [(scope, id_, -score) for score, scope, id_ in ranked[: query.limit]])
 
     def _blended(
-        self, tx: Read, caller: Caller, question: MemoryQuery, lexical: dict[int, float], vector: tuple[float, ...]
+        self, tx: Read, caller: Caller, query: MemoryQuery, lexical: dict[int, float], vector: tuple[float, ...]
     ) -> dict[int, float]:
         """Words and vectors together. A memory that only its vector finds counts, unless its cosine is negative."""
         from memory_mcp.search.vectors import (
@@ -276,12 +278,12 @@ class Vault:
             unpack,
         )  # NumPy is slow to import: only searches with vectors need it
 
-        tagged = storage.ids_with_tags(tx, question.tags) if question.tags else None
+        tagged = storage.ids_with_tags(tx, query.tags) if query.tags else None
         followed = self._followed.setdefault(caller.user, VectorCache())
         with followed.vectors(tx.generation, self._dimensions, partial(storage.changed_vectors, tx)) as vectors:
             cosines = vectors.cosines(unit(unpack(storage.packed(vector))))
             rows = None if tagged is None else cosines.rows_among(tagged)
-            nearest = cosines.nearest(max(BY_VECTOR, question.limit), rows)
+            nearest = cosines.nearest(max(MAX_BY_VECTOR, query.limit), rows)
             found = cosines.of({*lexical, *nearest})
         return lexical | {
             id_: ranking.blend(lexical.get(id_, 0.0), cosine)
@@ -305,32 +307,32 @@ def _fits_float32(vector: tuple[float, ...]) -> bool:
         return False
 
 
-def _by_words(tx: Read, session: Session, question: MemoryQuery, place: Place) -> tuple[dict[int, float], set[int]]:
+def _by_words(tx: Read, session: Session, query: MemoryQuery, scope: MemoryScope) -> tuple[dict[int, float], set[int]]:
     """The lexical score in [0, 1] of each memory that words find, and which memories the query equals."""
-    index = storage.WordIndex(tx, place, session.id, question.tags)
-    matches = word_search.by_words(index, question.query, max(BY_WORDS, question.limit))
-    whole = [id_ for id_, share in matches.covered.items() if share > WHOLE]
-    return matches.scores(), storage.equal_to(tx, question.query, place, session.id, question.tags, whole)
+    index = storage.VaultWordIndex(tx, scope, session.id, query.tags)
+    matches = word_search.by_words(index, query.query, max(MAX_BY_WORDS, query.limit))
+    whole = [id_ for id_, share in matches.covered.items() if share > FULL_COVERAGE]
+    return matches.scores(), storage.equal_to(tx, query.query, scope, session.id, query.tags, whole)
 
 
-def _newest(tx: Read, session: Session, question: MemoryQuery, places: list[Place]) -> list[MemoryHit]:
+def _newest(tx: Read, session: Session, query: MemoryQuery, scopes: list[MemoryScope]) -> list[MemoryHit]:
     """Every memory that has the tags, the one last written first. There is no query, so all are equally relevant."""
     found = [
-        (updated, place, id_)
-        for place in places
-        for updated, id_ in storage.newest(tx, place, session.id, question.tags, question.limit)
+        (updated, scope, id_)
+        for scope in scopes
+        for updated, id_ in storage.newest(tx, scope, session.id, query.tags, query.limit)
     ]
     found.sort(reverse=True)
-    return _hits(tx, [(place, id_, 1.0) for _, place, id_ in found[: question.limit]])
+    return _hits(tx, [(scope, id_, 1.0) for _, scope, id_ in found[: query.limit]])
 
 
-def _hits(tx: Read, ranked: list[tuple[Place, int, float]]) -> list[MemoryHit]:
+def _hits(tx: Read, ranked: list[tuple[MemoryScope, int, float]]) -> list[MemoryHit]:
     """The found memories, in the order given."""
-    relevances: dict[Place, dict[int, float]] = {}
-    for place, id_, relevance in ranked:
-        relevances.setdefault(place, {})[id_] = relevance
-    found = {place: storage.hits(tx, place, wanted) for place, wanted in relevances.items()}
-    return [found[place][id_] for place, id_, _ in ranked if id_ in found[place]]
+    relevances: dict[MemoryScope, dict[int, float]] = {}
+    for scope, id_, relevance in ranked:
+        relevances.setdefault(scope, {})[id_] = relevance
+    found = {scope: storage.hits(tx, scope, wanted) for scope, wanted in relevances.items()}
+    return [found[scope][id_] for scope, id_, _ in ranked if id_ in found[scope]]
 
 
 def _text(key: str, memory: Memory) -> Text:

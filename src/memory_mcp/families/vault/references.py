@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from memory_mcp.families.family import Call, decoded
-from memory_mcp.families.references import Named, Opened, References, TakesReference
+from memory_mcp.families.references import NamedByReference, Opened, References, TakesReference
 from memory_mcp.families.vault import resources
 from memory_mcp.families.vault.editing import EDITING
 from memory_mcp.families.vault.model import VAULT_URI, uri_of
@@ -13,9 +13,9 @@ from memory_mcp.families.vault.operations import Vault
 PREFIXES = (VAULT_URI, "memory://session/")
 
 
-def _named_key(text: str) -> Named | None:
+def _named_key(text: str) -> NamedByReference | None:
     start = f"{VAULT_URI}/"
-    return Named(decoded(text.removeprefix(start).partition("?")[0])) if text.startswith(start) else None
+    return NamedByReference(decoded(text.removeprefix(start).partition("?")[0])) if text.startswith(start) else None
 
 
 KEY = TakesReference(_named_key)

@@ -8,7 +8,7 @@ from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import (
     Call,
     Document,
-    Listed,
+    ListedResource,
     ResourcePage,
     Template,
     decoded,
@@ -18,8 +18,8 @@ from memory_mcp.families.family import (
 from memory_mcp.families.vault.model import VAULT_URI, Range, session_uri, uri_of
 from memory_mcp.families.vault.operations import MemoryPage, Vault
 
-MAX_MEMORIES = 1000  # memories in one reading
-COMPLETIONS = 100  # the protocol's bound
+MAX_MEMORIES = 1000  # in one answer
+MAX_COMPLETIONS = 100  # the protocol's bound
 
 TEMPLATES = (
     Template(f"{VAULT_URI}{{?offset,limit}}", "vault", "All vault memories, a page at a time."),
@@ -34,13 +34,13 @@ def list_page(call: Call[Vault], position: str | None, limit: int) -> ResourcePa
         []
         if position
         else [
-            Listed(VAULT_URI, "vault", "All vault memories (?offset=&limit=)."),
-            Listed(session_uri(call.session.id), "session", "All memories of this session."),
+            ListedResource(VAULT_URI, "vault", "All vault memories (?offset=&limit=)."),
+            ListedResource(session_uri(call.session.id), "session", "All memories of this session."),
         ]
     )
     limit -= len(first)
     rows = call.operations.keys_after(call.caller, position_number(position), limit + 1)
-    entries = [Listed(uri_of(key), key) for _, key in rows[:limit]]
+    entries = [ListedResource(uri_of(key), key) for _, key in rows[:limit]]
     return ResourcePage([*first, *entries], str(rows[limit - 1][0]) if len(rows) > limit else None)
 
 
@@ -61,8 +61,8 @@ def read(call: Call[Vault], uri: str) -> Document:
     raise NotFound("No resource has this address.", hint="resources/list shows what there is.")
 
 
-def watched(call: Call[Vault], uri: str) -> str | None:
-    """The vault, any memory in it, also one that is still to come, and the caller's own session, however spelled."""
+def subscription_uri(call: Call[Vault], uri: str) -> str | None:
+    """The address of the vault, of any memory in it, even a future one, or of the caller's own session."""
     address, _, _ = uri.partition("?")
     if address == VAULT_URI:
         return VAULT_URI
@@ -76,7 +76,7 @@ def watched(call: Call[Vault], uri: str) -> str | None:
 
 def complete(call: Call[Vault], name: str, value: str) -> list[str]:
     if name == "key":
-        return call.operations.keys_starting(call.caller, value, COMPLETIONS + 1)
+        return call.operations.keys_starting(call.caller, value, MAX_COMPLETIONS + 1)
     if name == "session_id" and call.session.id.startswith(value):
         return [call.session.id]
     return []

@@ -12,9 +12,9 @@ from memory_mcp.families.vault.model import (
     Joined,
     MemoryHits,
     MemoryQuery,
+    MemoryScope,
+    MemoryScopes,
     NewMemory,
-    Place,
-    Places,
     Pruned,
     PruneFilter,
 )
@@ -31,7 +31,7 @@ Vector = Annotated[list[float], Field(max_length=65536)]
 
 
 class CommitMemory(Arguments):
-    scope: Place
+    scope: MemoryScope
     key: NewKey = Field(description="Unique identifier for this memory within its scope.")
     content: Text = Field(min_length=1, description="The memory content to store.")
     tags: NewTags = Field([], description="Categorization tags for retrieval.")
@@ -56,7 +56,7 @@ def commit_memory(call: Call[Vault], arguments: CommitMemory) -> Committed:
 
 class SearchMemories(Arguments):
     query: Text = Field(description="Full-text search query (FTS5 syntax supported). May be empty with tags.")
-    scope: Places = Field("all", description="Which scope(s) to search.")
+    scope: MemoryScopes = Field("all", description="Which scope(s) to search.")
     tags: Tags = Field([], description="Filter: only return memories with ALL specified tags.")
     query_embedding: Vector | None = Field(
         None, description="Optional: embedding of the query for semantic re-ranking."
@@ -83,7 +83,7 @@ def search_memories(call: Call[Vault], arguments: SearchMemories) -> MemoryHits:
 
 
 class PruneMemory(Arguments):
-    scope: Places
+    scope: MemoryScopes
     key: Key | None = Field(None, description="If provided, delete only this key (within scope).")
     older_than: str | None = Field(
         None,

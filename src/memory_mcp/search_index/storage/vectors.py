@@ -24,16 +24,16 @@ class VectorTable:
                 {"seq": seq, "part": part, "vector": vector},
             )
 
-    def forget(self, tx: Write, seq: int) -> None:
+    def delete(self, tx: Write, seq: int) -> None:
         """Delete the vectors of a text, and remove it from the queue."""
         EmbedQueue(self.tables).remove(tx, seq)
         tx.all(f"DELETE FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq", {"seq": seq})
 
-    def forget_context(self, tx: Write, seq: int) -> None:
+    def delete_context(self, tx: Write, seq: int) -> None:
         """Delete the vector of a text together with the one before it."""
         tx.all(f"DELETE FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq AND part = -1", {"seq": seq})
 
-    def forget_all(self, tx: Write) -> None:
+    def delete_all(self, tx: Write) -> None:
         """Delete all vectors, and queue every text."""
         tx.all("DELETE FROM embedding_space")
         tx.all(f"DELETE FROM {self.tables.vectors}")

@@ -1,4 +1,4 @@
-"""The index of words of the texts."""
+"""The full-text index of the texts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ def insert(tx: Write, tables: Tables, seq: int, *, title: str, content: str, tag
 
 
 @dataclass(frozen=True)
-class WordIndex:
-    """An index of words as search/word_search.py uses it."""
+class TextWordIndex:
+    """A full-text index as search/word_search.py uses it."""
 
     tx: Read
     tables: Tables

@@ -34,7 +34,7 @@ from memory_mcp.server.rest.conversation_shapes import (
     MessageShown,
 )
 from memory_mcp.server.rest.lists import TEXT, Day, span
-from memory_mcp.server.rest.routes import MAX_ID, mine
+from memory_mcp.server.rest.routes import MAX_ID, user_router
 from memory_mcp.server.rest.shapes import MAX_REF_CHARS, Named
 from memory_mcp.server.rest.tools import session_of
 
@@ -60,7 +60,7 @@ class ConversationsFilter(BaseModel):
     limit: int = Field(50, ge=1, le=200)
 
 
-@mine.get("/conversations", responses=refusals(422))
+@user_router.get("/conversations", responses=refusals(422))
 def list_conversations(
     app: TheApp, person: ThePerson, wish: Annotated[ConversationsFilter, Query()]
 ) -> ConversationsPage:
@@ -79,7 +79,7 @@ def list_conversations(
     )
 
 
-@mine.get("/conversations/messages", responses=refusals(404, 422))
+@user_router.get("/conversations/messages", responses=refusals(404, 422))
 def open_conversation(
     app: TheApp,
     person: ThePerson,
@@ -95,7 +95,7 @@ def open_conversation(
     return ConversationShown(conversation=listed, messages=list(map(_message, messages)), next=following)
 
 
-@mine.get("/given", responses=refusals(404, 422))
+@user_router.get("/given", responses=refusals(404, 422))
 def list_given(
     app: TheApp,
     person: ThePerson,
@@ -112,7 +112,7 @@ def list_given(
     return GivenPage(given=[_given(app, person, one) for one in found], next=following)
 
 
-@mine.get("/hooks/calls", responses=refusals(422))
+@user_router.get("/hooks/calls", responses=refusals(422))
 def list_hook_calls(app: TheApp, person: ThePerson, limit: Annotated[int, Query(ge=1, le=500)] = 50) -> HookCallsShown:
     """What the last calls of hooks did, and why, as `memory-mcp hook --explain` shows it; only for the local user."""
     person.require(Scope.READ)

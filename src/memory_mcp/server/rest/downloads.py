@@ -25,7 +25,7 @@ from memory_mcp.server.disconnects import DISCONNECT
 from memory_mcp.server.fair_routes import pools_of
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals
-from memory_mcp.server.rest.routes import may_back_up, mine
+from memory_mcp.server.rest.routes import may_back_up, user_router
 from memory_mcp.server.rest.tools import WEB_APP
 
 MAX_RUNNING_DOWNLOADS = 3  # of all users: each needs as much disk space as all the data
@@ -92,7 +92,7 @@ class TemporaryFileResponse(FileResponse):
             sending.result()
 
 
-@mine.post("/export", response_class=FileResponse, responses={**ZIP, **refusals(409)})
+@user_router.post("/export", response_class=FileResponse, responses={**ZIP, **refusals(409)})
 async def export(request: Request, app: TheApp, person: ThePerson) -> TemporaryFileResponse:
     """All your data, as a zip of what `memory-mcp export` writes: markdown, JSON lines, Parquet and CSV.
     `memory-mcp import memory-mcp FILE` imports it again. One at a time."""
@@ -100,7 +100,7 @@ async def export(request: Request, app: TheApp, person: ThePerson) -> TemporaryF
     return await _respond(request, app, person, "export", partial(_export, app, person))
 
 
-@mine.post("/backup", response_class=FileResponse, responses={**ZIP, **refusals(409)})
+@user_router.post("/backup", response_class=FileResponse, responses={**ZIP, **refusals(409)})
 async def backup(request: Request, app: TheApp, person: ThePerson) -> TemporaryFileResponse:
     """All data of this server, of all users and with the hashes of their keys. Only for the local user, and only if
     users sign in. `memory-mcp restore FILE` restores it. One at a time."""
@@ -148,11 +148,11 @@ async def _respond(request: Request, app: App, person: Caller, what: str, make: 
 def _create(
     app: App, person: Caller, what: str, make: Make, report_progress: ReportProgress, downloads: Downloads
 ) -> TemporaryFileResponse:
-    from memory_mcp.engines.files.staging import staging, writing_to
+    from memory_mcp.engines.files.staging import staging, translate_write_errors
 
     with ExitStack() as until_sent:
         until_sent.enter_context(downloads.slot(person.user))
-        with writing_to(app.settings.data_dir):
+        with translate_write_errors(app.settings.data_dir):
             folder = until_sent.enter_context(staging(app.settings.data_dir))
             file = folder / f"{what}.zip"
             left_out = make(file, report_progress)

@@ -12,7 +12,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.server.fair_routes import REST, pools_of
 from memory_mcp.server.rest.authentication import Person, person_finder
-from memory_mcp.server.rest.routes import mine
+from memory_mcp.server.rest.routes import user_router
 from memory_mcp.server.subscriptions import Listeners
 
 SignInCheck = Callable[[], Awaitable[object]]
@@ -20,7 +20,7 @@ PING_INTERVAL_S = 15  # so that a page notices when the server has stopped
 SIGN_IN_CHECK_INTERVAL_S = 1.0  # between two checks that the user is still signed in
 
 
-@mine.get(
+@user_router.get(
     "/events",
     response_class=EventSourceResponse,
     responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},

@@ -19,7 +19,7 @@ from memory_mcp.families.references import Opened
 from memory_mcp.search import snippets
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals, require
-from memory_mcp.server.rest.routes import mine
+from memory_mcp.server.rest.routes import user_router
 from memory_mcp.server.rest.shapes import (
     EntityDrawn,
     FamilyName,
@@ -94,23 +94,25 @@ def _end(day: date) -> str | None:
     return _start(day + timedelta(days=1)) if day < date.max else None
 
 
-@mine.get("/notes", responses=refusals(422))
-def list_notes(app: TheApp, person: ThePerson, wish: Annotated[NotesFilter, Query()]) -> NotesPage:
+@user_router.get("/notes", responses=refusals(422))
+def list_notes(app: TheApp, person: ThePerson, wanted: Annotated[NotesFilter, Query()]) -> NotesPage:
     """Your notes that match the filter."""
     require(person, "notes", Scope.READ)
-    words = wish.q.strip()
-    if words and not wish.archived:
-        hits, _ = app.notes.reader.hits(person, NoteQuery(words, wish.filter(), "hybrid", wish.limit))
+    words = wanted.q.strip()
+    if words and not wanted.archived:
+        hits, _ = app.notes.reader.hits(person, NoteQuery(words, wanted.filter(), "hybrid", wanted.limit))
         return NotesPage(notes=[NoteListed.model_validate(vars(hit)) for hit in hits], next=None)
-    place = _place(wish.after) if wish.after else None
-    found, following = app.notes.reader.page(person, wish.filter(), words, place, wish.limit, archived=wish.archived)
+    place = _cursor(wanted.after) if wanted.after else None
+    found, following = app.notes.reader.page(
+        person, wanted.filter(), words, place, wanted.limit, archived=wanted.archived
+    )
     return NotesPage(
         notes=[NoteListed.model_validate(vars(note)) for note in found],
         next=f"{following.updated_at},{following.seq}" if following else None,
     )
 
 
-@mine.get("/recent", responses=refusals(422))
+@user_router.get("/recent", responses=refusals(422))
 def recent_writes(
     app: TheApp,
     person: ThePerson,
@@ -145,7 +147,7 @@ def _opened(app: App, person: Caller, ref: str) -> Opened | None:
         return None
 
 
-@mine.get("/graph/{project:path}", responses=refusals(404, 422))
+@user_router.get("/graph/{project:path}", responses=refusals(404, 422))
 def draw_project(
     project: Annotated[str, PathParameter(max_length=512)],
     app: TheApp,
@@ -162,6 +164,6 @@ def draw_project(
     )
 
 
-def _place(after: str) -> UpdatedCursor:
+def _cursor(after: str) -> UpdatedCursor:
     updated_at, seq = after.split(",")
     return UpdatedCursor(updated_at, int(seq))

@@ -15,7 +15,7 @@ from memory_mcp.access.tenants import folder_of
 from memory_mcp.app import App
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.conversations import deletion as conversations
-from memory_mcp.engines.files.kept_copies import KeptCopies
+from memory_mcp.engines.files.undo_copies import UndoCopies
 from memory_mcp.errors import Invalid
 from memory_mcp.families.family import Arguments, Call, OpenFamily, Tool
 from memory_mcp.families.recall.references import family_of, open_reference
@@ -23,7 +23,7 @@ from memory_mcp.families.references import Editing
 from memory_mcp.server.arguments import MAX_FIELD_BYTES
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals, require
-from memory_mcp.server.rest.routes import mine
+from memory_mcp.server.rest.routes import user_router
 from memory_mcp.server.rest.shapes import (
     MAX_REF_CHARS,
     MemoryDeleted,
@@ -49,15 +49,15 @@ class Edit(OneRef):
     text: str = Field(max_length=MAX_FIELD_BYTES)
 
 
-Run = Callable[[Editing[Any], KeptCopies, Call[Any], Any], dict[str, Any]]
+Run = Callable[[Editing[Any], UndoCopies, Call[Any], Any], dict[str, Any]]
 
 
-def edit_memory(editing: Editing[Any], _: KeptCopies, call: Call[Any], wanted: Edit) -> dict[str, Any]:
+def edit_memory(editing: Editing[Any], _: UndoCopies, call: Call[Any], wanted: Edit) -> dict[str, Any]:
     editing.write(call, wanted.ref, wanted.was, wanted.text)
     return {"ref": wanted.ref}
 
 
-def delete_memory(editing: Editing[Any], copies: KeptCopies, call: Call[Any], wanted: Delete) -> dict[str, Any]:
+def delete_memory(editing: Editing[Any], copies: UndoCopies, call: Call[Any], wanted: Delete) -> dict[str, Any]:
     copies.delete_expired()
     editing.delete(call, wanted.ref, None if wanted.for_good else partial(copies.keep, wanted.ref))
     if wanted.for_good:
@@ -65,20 +65,20 @@ def delete_memory(editing: Editing[Any], copies: KeptCopies, call: Call[Any], wa
     return {"ref": wanted.ref}
 
 
-def restore_memory(editing: Editing[Any], copies: KeptCopies, call: Call[Any], wanted: OneRef) -> dict[str, Any]:
+def restore_memory(editing: Editing[Any], copies: UndoCopies, call: Call[Any], wanted: OneRef) -> dict[str, Any]:
     lost = editing.restore(call, wanted.ref, copies.get(wanted.ref))
     copies.delete(wanted.ref)
     return {"ref": wanted.ref, "lost": lost}
 
 
-@mine.post("/memories/edit", responses=refusals(404, 409, 413, 422))
+@user_router.post("/memories/edit", responses=refusals(404, 409, 413, 422))
 def edit(body: MemoryEdit, request: Request, app: TheApp, person: ThePerson) -> MemoryEdited:
     """Replace the text of a memory. 409 if it was changed since it was read."""
     given = body.model_dump() | {"ref": _one_ref(app, person, body.ref)}
     return MemoryEdited.model_validate(_run(request, app, person, edit_memory, Scope.WRITE, Edit, given))
 
 
-@mine.post("/memories/delete", responses=refusals(404, 409, 413, 422))
+@user_router.post("/memories/delete", responses=refusals(404, 409, 413, 422))
 def delete(body: MemoryDeletion, request: Request, app: TheApp, person: ThePerson) -> MemoryDeleted:
     """Delete a memory: for 30 days it can be restored, unless it is deleted for good. `conversation:ID` deletes what
     hooks stored of a conversation, `conversations:PROJECT` of a project, and `conversations:` all of it."""
@@ -86,7 +86,7 @@ def delete(body: MemoryDeletion, request: Request, app: TheApp, person: ThePerso
     return MemoryDeleted.model_validate(_run(request, app, person, delete_memory, Scope.DELETE, Delete, given))
 
 
-@mine.post("/memories/restore", responses=refusals(404, 409, 413, 422))
+@user_router.post("/memories/restore", responses=refusals(404, 409, 413, 422))
 def restore(body: MemoryRef, request: Request, app: TheApp, person: ThePerson) -> MemoryRestored:
     """Restore what was deleted last under a reference. 409 if something else has it by now."""
     given = {"ref": body.ref}
@@ -118,7 +118,7 @@ def _run(
     request: Request, app: App, person: Caller, run: Run, needs: Scope, arguments: type[OneRef], given: dict[str, Any]
 ) -> dict[str, Any]:
     one, editing = _editing(app, person, given["ref"])
-    copies = KeptCopies(folder_of(app.settings.data_dir, person.user) / "removed")
+    copies = UndoCopies(folder_of(app.settings.data_dir, person.user) / "removed")
 
     def run_here(call: Call[Any], wanted: Any) -> dict[str, Any]:
         return run(editing, copies, call, wanted)

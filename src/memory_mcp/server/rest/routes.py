@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from memory_mcp.access import User
 from memory_mcp.access.keys import lifetime
-from memory_mcp.access.usage import by_the_day
+from memory_mcp.access.usage import by_day
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Scope, parse_scopes
 from memory_mcp.families.registry import confinable
@@ -57,20 +57,20 @@ from memory_mcp.server.rest.shapes import (
 MAX_ID = 2**63 - 1  # of SQLite
 
 
-mine = APIRouter(
+user_router = APIRouter(
     prefix="/api", route_class=PersonRoute, dependencies=[Depends(unstored)], responses=refusals(401, 403, 421, 503)
 )
 """The routes for signed-in users."""
 
-open_to_all = APIRouter(prefix="/api", route_class=AddressRoute, responses=refusals(403, 421, 503))
+public_router = APIRouter(prefix="/api", route_class=AddressRoute, responses=refusals(403, 421, 503))
 
-ROUTERS = (mine, open_to_all)
+ROUTERS = (user_router, public_router)
 
 
 # Signing in
 
 
-@open_to_all.post("/sign-in", responses=refusals(400, 401, 413, 422, 429))
+@public_router.post("/sign-in", responses=refusals(400, 401, 413, 422, 429))
 def sign_in(body: SignInRequest, request: Request, response: Response, app: TheApp, ip: Ip) -> Me:
     """Sign in by name and password. The answer sets a cookie."""
     origin = origin_of(request)
@@ -79,7 +79,7 @@ def sign_in(body: SignInRequest, request: Request, response: Response, app: TheA
     return _me(app, app.access.sign_ins.user_of(cookie, origin))
 
 
-@mine.post("/sign-out", status_code=204)
+@user_router.post("/sign-out", status_code=204)
 def sign_out(request: Request, response: Response, app: TheApp, person: Person, cookie: Cookie) -> None:
     """Sign out: the cookie is no longer valid."""
     if cookie:
@@ -87,7 +87,7 @@ def sign_out(request: Request, response: Response, app: TheApp, person: Person, 
     response.delete_cookie(cookie_name(request), secure=is_secure(request), httponly=True, samesite="lax")
 
 
-@mine.get("/me")
+@user_router.get("/me")
 def me(app: TheApp, person: Person) -> Me:
     """The signed-in user."""
     return _me(app, person)
@@ -107,13 +107,13 @@ def may_back_up(app: App, user: str) -> bool:
 # Keys
 
 
-@mine.get("/mcp/keys")
+@user_router.get("/mcp/keys")
 def list_keys(app: TheApp, person: Person) -> KeysShown:
     """Your keys, also revoked and expired ones, without their secrets."""
     return KeysShown(keys=[KeyShown.of(key) for key in app.access.keys.of(person.id)])
 
 
-@mine.post("/mcp/keys", status_code=201, responses=refusals(400, 413, 422))
+@user_router.post("/mcp/keys", status_code=201, responses=refusals(400, 413, 422))
 def create_key(body: KeyRequest, app: TheApp, person: ThePerson) -> NewKey:
     """Create a key. Only this answer shows it."""
     scopes = parse_scopes(body.scopes)
@@ -132,7 +132,7 @@ def create_key(body: KeyRequest, app: TheApp, person: ThePerson) -> NewKey:
     return NewKey.made(issued)
 
 
-@mine.delete("/mcp/keys/{key_id}", responses=refusals(404, 422))
+@user_router.delete("/mcp/keys/{key_id}", responses=refusals(404, 422))
 def revoke_key(key_id: Annotated[str, Path(max_length=100)], app: TheApp, person: Person, ip: Ip) -> Revoked:
     """Revoke a key for good: within a second it is no longer accepted, and its open streams end."""
     app.access.keys.revoke(key_id, person.id, ip)
@@ -142,14 +142,14 @@ def revoke_key(key_id: Annotated[str, Path(max_length=100)], app: TheApp, person
 # Sessions
 
 
-@mine.get("/mcp/sessions")
+@user_router.get("/mcp/sessions")
 def list_sessions(app: TheApp, person: Person) -> SessionsShown:
     """Your clients that are connected, over any transport and to any server on the same data."""
     names = {key.id: key.name for key in app.access.keys.of(person.id)}
     return SessionsShown(sessions=[SessionShown.of(client, names) for client in app.clients.of(person.id)])
 
 
-@mine.delete("/mcp/sessions/{session_id}", responses=refusals(404, 422))
+@user_router.delete("/mcp/sessions/{session_id}", responses=refusals(404, 422))
 def disconnect(session_id: Annotated[str, Path(max_length=100)], app: TheApp, person: Person) -> Disconnected:
     """Disconnect a client. It may connect again: revoke its key to prevent that."""
     app.clients.disconnect(person.id, session_id)
@@ -159,20 +159,20 @@ def disconnect(session_id: Annotated[str, Path(max_length=100)], app: TheApp, pe
 # Memories
 
 
-@mine.get("/mcp/memory/embed-stats")
+@user_router.get("/mcp/memory/embed-stats")
 def embed_stats(app: TheApp, person: ThePerson) -> EmbedStatsShown:
     """How many notes have a vector, and which embedder makes them."""
     return EmbedStatsShown.model_validate(vars(app.notes.reader.embed_stats(person)))
 
 
-@mine.post("/mcp/memory/reindex", status_code=202)
+@user_router.post("/mcp/memory/reindex", status_code=202)
 def reindex(app: TheApp, person: ThePerson) -> Reindexed:
     """Compute the vectors of all your notes again, in the background."""
     person.require(Scope.WRITE)
     return Reindexed(queued=app.notes.writer.reindex(person))
 
 
-@mine.get("/mcp/memory/analytics", responses=refusals(422))
+@user_router.get("/mcp/memory/analytics", responses=refusals(422))
 def analytics(
     app: TheApp,
     person: ThePerson,
@@ -183,7 +183,7 @@ def analytics(
     notes = app.notes.reader.totals(person)
     history = app.analytics.history(person.user, days)
     if by == "day":
-        history = by_the_day(history)
+        history = by_day(history)
     return AnalyticsShown(
         totals=Totals(
             memories=notes.kept,
@@ -202,7 +202,7 @@ def analytics(
     )
 
 
-@mine.get("/notes/graph", responses=refusals(422))
+@user_router.get("/notes/graph", responses=refusals(422))
 def notes_graph(app: TheApp, person: ThePerson, limit: Annotated[int, Query(ge=1, le=2000)] = 500) -> Graph:
     """The notes written last and the links among them."""
     found = app.notes.reader.picture(person, limit)
@@ -213,13 +213,13 @@ def notes_graph(app: TheApp, person: ThePerson, limit: Annotated[int, Query(ge=1
     )
 
 
-@mine.get("/stores")
+@user_router.get("/stores")
 def list_stores(app: TheApp, person: ThePerson) -> StoresShown:
     """Your stores, by name."""
     return StoresShown(stores=[StoreShown(name=store.name, is_ours=store.is_ours) for store in app.stores.all(person)])
 
 
-@mine.get("/portals")
+@user_router.get("/portals")
 def list_portals(app: TheApp, person: ThePerson) -> PortalsShown:
     """Your portals and their sizes, if these are known without opening the portals."""
     return PortalsShown(portals=[PortalShown.of(folder) for folder in app.portals.all(person)])
@@ -228,7 +228,7 @@ def list_portals(app: TheApp, person: ThePerson) -> PortalsShown:
 # The audit log
 
 
-@mine.get("/mcp/audit", responses=refusals(422))
+@user_router.get("/mcp/audit", responses=refusals(422))
 def audit(
     app: TheApp,
     person: Person,

@@ -15,7 +15,7 @@ from memory_mcp.server import results
 from memory_mcp.server.disconnects import DISCONNECT
 from memory_mcp.server.rest.authentication import TheApp, ThePerson, app_of, tool_named
 from memory_mcp.server.rest.common import refusals
-from memory_mcp.server.rest.routes import mine
+from memory_mcp.server.rest.routes import user_router
 from memory_mcp.server.rest.shapes import MAX_REF_CHARS
 from memory_mcp.server.tool_calls import ToolCalls
 from memory_mcp.sessions import Session
@@ -23,7 +23,7 @@ from memory_mcp.sessions import Session
 WEB_APP = "web app"
 
 
-@mine.post("/tools/{name}", responses=refusals(404, 409, 413, 422))
+@user_router.post("/tools/{name}", responses=refusals(404, 409, 413, 422))
 def call_tool(
     name: Annotated[str, Path(max_length=64)],
     arguments: Annotated[dict[str, Any], Body(description="As the tool's input schema in tools/list says.")],
@@ -38,14 +38,14 @@ def call_tool(
     return run_tool(request, person, tool, arguments)
 
 
-@mine.get("/open", responses=refusals(404, 422))
+@user_router.get("/open", responses=refusals(404, 422))
 def open_ref(ref: Annotated[str, Query(max_length=MAX_REF_CHARS)], app: TheApp, person: ThePerson) -> Any:
     """The memory of a `ref` from recall_memories."""
     _, opened = open_reference(app.opened, person, session_of(app, person), ref)
     return opened.details
 
 
-@mine.get("/overview")
+@user_router.get("/overview")
 def home(app: TheApp, person: ThePerson) -> dict[str, dict[str, int | str]]:
     """The counts of each family by name; of a family that cannot be read, its `error`."""
     return counts_by_family(app.opened, person)

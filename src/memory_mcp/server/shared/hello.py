@@ -17,15 +17,15 @@ from memory_mcp.relay import protocol
 from memory_mcp.server.request_context import StreamClient
 from memory_mcp.sessions import Connection
 
-OF_CONNECTION = {"families", "scopes", "session_id", "shared"}
+CONNECTION_SETTINGS = {"families", "scopes", "session_id", "shared"}
 """Settings that may differ between the stdio clients of a shared server."""
-OF_HTTP = {
+HTTP_SETTINGS = {
     *("transport", "host", "port", "auth", "allowed_hosts", "public_url", "forwarded_allow_ips", "rate_limits"),
     *("session_idle", "max_sessions", "max_user_sessions", "max_user_streams", "header_seconds", "body_seconds"),
     *("send_seconds", "address_connections", "user_connections"),
 }
 """Settings without a meaning for stdio clients."""
-OF_SERVER = {"log_level", "shared_idle"}
+SERVER_SETTINGS = {"log_level", "shared_idle"}
 """Settings that clients do not notice: those of the client that starts the shared server count."""
 MAX_HELLO_BYTES = 64 * 1024 * 1024  # it may hold requests that the last server did not answer
 
@@ -78,7 +78,7 @@ def check_settings(app: App, hello: Hello, prefix: str = "") -> settings.Setting
     try:
         given = settings.parser("memory-mcp serve").parse(hello.arguments)
         chosen = settings.load(given, hello.environ).settings
-        registry.chosen(app.families, chosen.families)
+        registry.select(app.families, chosen.families)
     except AppError as exc:
         raise Invalid(exc.message) from exc
     differing = _differing(app.settings, chosen)
@@ -92,7 +92,7 @@ def check_settings(app: App, hello: Hello, prefix: str = "") -> settings.Setting
 def client_of(app: App, hello: Hello) -> StreamClient:
     """The connection that a relay requests. Raises Invalid if this server's settings are not those of the client."""
     chosen = check_settings(app, hello)
-    families = frozenset(registry.chosen(app.families, chosen.families))
+    families = frozenset(registry.select(app.families, chosen.families))
     scopes = parse_scopes(chosen.scopes)
     named = chosen.session_id
     connection = Connection(
@@ -103,7 +103,9 @@ def client_of(app: App, hello: Hello) -> StreamClient:
 
 
 def _differing(own: settings.Settings, theirs: settings.Settings) -> list[str]:
-    ignored = OF_CONNECTION | OF_HTTP | OF_SERVER | {"data_dir"}  # the relay has found this server in it
+    ignored = (
+        CONNECTION_SETTINGS | HTTP_SETTINGS | SERVER_SETTINGS | {"data_dir"}
+    )  # the relay has found this server in it
     if "openai" not in (own.embedder, theirs.embedder):
         ignored |= {"openai_base_url", "openai_api_key"}  # other programs use these variables, too
     names = [name for name in settings.Settings.model_fields if name not in ignored]

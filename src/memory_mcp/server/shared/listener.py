@@ -74,9 +74,9 @@ class RelayListener:
                 continue
             task = loop.create_task(self._serve(wire))
             self._connections[task] = None  # until it has sent its hello
-            task.add_done_callback(self._forget)
+            task.add_done_callback(self._on_done)
 
-    def _forget(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, task: asyncio.Task[None]) -> None:
         self._connections.pop(task, None)
         self.client_left.set()
         if not task.cancelled() and task.exception():
@@ -106,7 +106,7 @@ class RelayListener:
         if self._connections:
             await asyncio.wait(list(self._connections), timeout=MAX_HANDOVER_S)
         for client in clients:
-            client.cut()
+            client.close()
 
     async def _serve(self, wire: socket.socket) -> None:
         with wire:
@@ -227,8 +227,8 @@ class _RelayedClient:
         with suppress(OSError):  # the relay has ended
             self.wire.shutdown(socket.SHUT_RD)
 
-    def cut(self) -> None:
-        """Send no more."""
+    def close(self) -> None:
+        """Close the connection in both directions."""
         with suppress(OSError):
             self.wire.shutdown(socket.SHUT_RDWR)
 

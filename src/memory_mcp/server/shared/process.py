@@ -21,7 +21,7 @@ from memory_mcp.relay.link import LOG
 from memory_mcp.relay.server_socket import ServerSocket
 from memory_mcp.server import housekeeping, shutdown
 from memory_mcp.server.protocol import McpServer
-from memory_mcp.server.shared.hello import OF_CONNECTION, Hello
+from memory_mcp.server.shared.hello import CONNECTION_SETTINGS, Hello
 from memory_mcp.server.shared.listener import RelayListener
 
 log = logging.getLogger(__name__)
@@ -35,12 +35,12 @@ def main(argv: Sequence[str]) -> int:
     listening = socket.socket(fileno=int(argv[0]))
     listening.set_inheritable(False)
     try:
-        of_client = settings.load(settings.parser("memory-mcp serve").parse(argv[1:])).settings
-        chosen = _of_server(of_client)
+        client_settings = settings.load(settings.parser("memory-mcp serve").parse(argv[1:])).settings
+        chosen = _server_settings(client_settings)
         logs.configure(chosen.log_level, chosen.data_dir / LOG)
         os.chdir(chosen.data_dir)
         garbage.start_collection()
-        prepared = registry.chosen(registry.FAMILIES, of_client.families)
+        prepared = registry.select(registry.FAMILIES, client_settings.families)
         with open_app(chosen, prepared=prepared) as app:
             asyncio.run(SharedServer(app, listening).run())
     except AppError as exc:
@@ -51,9 +51,9 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _of_server(chosen: settings.Settings) -> settings.Settings:
+def _server_settings(chosen: settings.Settings) -> settings.Settings:
     """The settings of the client that starts this server, without those of its connection."""
-    defaults = {name: settings.Settings.model_fields[name].default for name in OF_CONNECTION}
+    defaults = {name: settings.Settings.model_fields[name].default for name in CONNECTION_SETTINGS}
     return chosen.model_copy(update=defaults)
 
 

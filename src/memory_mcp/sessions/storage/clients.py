@@ -8,7 +8,7 @@ from memory_mcp.sessions.model import Client
 _COLUMNS = "id, user_id, key_id, name, version, ip, transport, protocol_version, started_at, last_call_at, calls"
 
 
-def keep(tx: Write, server_id: str, client: Client) -> None:
+def save(tx: Write, server_id: str, client: Client) -> None:
     values = dict(zip(_COLUMNS.split(", "), astuple(client), strict=True))
     tx.all(
         """

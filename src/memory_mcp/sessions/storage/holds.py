@@ -44,8 +44,8 @@ def held_by(tx: Read, server_id: str) -> list[tuple[str, str, str, int]]:
     )
 
 
-def keep(tx: Write, user: str, session_id: str) -> None:
-    """Store that a session has ended and its data is kept for now."""
+def save_ended(tx: Write, user: str, session_id: str) -> None:
+    """Store that a session has ended, and that its data stays for now."""
     tx.all(
         "INSERT OR REPLACE INTO kept_sessions (user_id, session_id, ended_at) VALUES (:user, :session, :now)",
         {"user": user, "session": session_id, "now": tx.stamp},
@@ -56,7 +56,7 @@ def has_expired(tx: Read, before: str) -> bool:
     return bool(tx.all("SELECT 1 FROM kept_sessions WHERE ended_at < :before LIMIT 1", {"before": before}))
 
 
-def take_expired(tx: Write, before: str) -> list[tuple[str, str]]:
+def delete_expired(tx: Write, before: str) -> list[tuple[str, str]]:
     """Delete the kept sessions that ended before; returns their (user, session)."""
     return tx.all(
         "DELETE FROM kept_sessions WHERE ended_at < :before RETURNING user_id, session_id", {"before": before}

@@ -71,7 +71,7 @@ def last_change(tx: Read, user: str) -> int:
 
 _CHANGED = """
     places.user_id = :user AND places.namespace = :namespace AND seq > :after
-        AND (node IS NOT :but_of OR seq <= :doubt)
+        AND (node IS NOT :except_node OR seq <= :doubt)
 """
 
 
@@ -81,7 +81,7 @@ class ChangeFilter:
 
     user: str
     namespace: str
-    but_of: str | None  # the node: it has its own changes
+    except_node: str | None  # the node itself, which has its own changes
     doubt: int  # up to this change, it may lack its own changes too
 
 
@@ -108,7 +108,7 @@ def tickets(tx: Read, user: str, node: str) -> tuple[str, str | None] | None:
     return (row[0], row[1]) if row else None
 
 
-def give_ticket(tx: Write, user: str, node: str, ticket: str, former: str | None) -> None:
+def set_ticket(tx: Write, user: str, node: str, ticket: str, former: str | None) -> None:
     tx.all(
         """
         INSERT INTO nodes (user_id, node, ticket, former) VALUES (:user, :node, :ticket, :former)
@@ -148,7 +148,7 @@ def set_seal(tx: Write, user: str, namespace: str, fingerprint: str | None) -> N
     )
 
 
-def forget(tx: Write, user: str) -> None:
+def delete_user(tx: Write, user: str) -> None:
     """Delete everything stored for a user."""
     for table in ("records", "places", "nodes", "namespaces", "changes"):
         tx.all(f"DELETE FROM {table} WHERE user_id = :user", {"user": user})

@@ -56,14 +56,14 @@ from memory_mcp.families.graph.storage.relation_rows import (
     relations_from,
     relations_touching,
 )
-from memory_mcp.families.graph.storage.word_index import WordIndex, ids_by_number
+from memory_mcp.families.graph.storage.word_index import GraphWordIndex, ids_by_number
 
 __all__ = [
     "COLUMNS",
     "MAX_INLINE_CHARS",
     "MAX_INLINE_RELATIONS",
+    "GraphWordIndex",
     "PagedEntity",
-    "WordIndex",
     "active",
     "add_entity",
     "add_observation",

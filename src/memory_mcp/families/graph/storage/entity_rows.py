@@ -148,7 +148,7 @@ def entity_count(tx: Read) -> int:
 
 
 def versions(tx: Read) -> dict[str, str]:
-    """By the name of each active entity, something that changes whenever it or its observations do."""
+    """By the name of each active entity, a value that changes whenever it or its observations do."""
     rows = tx.all(
         """
         SELECT name, entity.id || ' ' || entity_type || ' ' || count(own.rowid) || ' ' || total(own.rowid)

@@ -1,4 +1,4 @@
-"""The index of words: kept up to date, also when other programs write to the file."""
+"""The full-text index: kept up to date, also when other programs write to the file."""
 
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
@@ -125,7 +125,7 @@ def repair_index(tx: Write) -> None:
 
 
 def is_indexed(tx: Read) -> bool:
-    """Whether every active entity and observation is in the index of words, and nothing else."""
+    """Whether every active entity and observation is in the full-text index, and nothing else."""
     indexed = tx.number("SELECT count(*) FROM indexed")
     active = tx.number(
         """

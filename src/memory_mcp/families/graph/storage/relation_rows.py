@@ -12,7 +12,7 @@ from memory_mcp.families.graph.model import (
 from memory_mcp.families.graph.storage.expressions import to_json, utc
 
 
-def add_relation(tx: Write, source_id: str, target_id: str, tie: NamedRelation) -> Relation | None:
+def add_relation(tx: Write, source_id: str, target_id: str, named: NamedRelation) -> Relation | None:
     """None if it exists."""
     id_ = str(uuid4())
     rows = tx.all(
@@ -20,9 +20,9 @@ def add_relation(tx: Write, source_id: str, target_id: str, tie: NamedRelation) 
         INSERT INTO relations (id, from_entity, to_entity, relation_type, created_at)
         VALUES (:id, :source, :target, :type, :now) ON CONFLICT DO NOTHING RETURNING 1
         """,
-        {"id": id_, "source": source_id, "target": target_id, "type": tie.relation_type, "now": tx.stamp},
+        {"id": id_, "source": source_id, "target": target_id, "type": named.relation_type, "now": tx.stamp},
     )
-    return Relation(id_, tie.source, tie.target, tie.relation_type, tx.stamp) if rows else None
+    return Relation(id_, named.source, named.target, named.relation_type, tx.stamp) if rows else None
 
 
 def delete_relation(tx: Write, source_id: str, target_id: str, relation_type: str) -> int:

@@ -1,4 +1,4 @@
-"""The index of words as search/word_search.py queries it."""
+"""The full-text index as search/word_search.py queries it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from memory_mcp.search.word_search import SingleTermIndex
 
 
 @dataclass(frozen=True)
-class WordIndex(SingleTermIndex):
+class GraphWordIndex(SingleTermIndex):
     """The indexes of a project as search/word_search.py queries them. What is found are entities, by the number under
     which each is indexed; an observation's words find its entity."""
 

@@ -1,1 +1,1 @@
-"""What the notes' file holds, a module for each part of it."""
+"""SQL of the notes' file, a module for each part of it."""

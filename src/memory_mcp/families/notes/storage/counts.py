@@ -1,5 +1,5 @@
-"""SQL of what is counted while notes are written: as many rows are read for 100,000 notes as for a hundred, beside
-those that have expired."""
+"""SQL for counts that triggers maintain at each write, so that reading them takes as long for 100,000 notes as for 100.
+Only expired notes are counted when they are read."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ _EXPIRED = "notes.archived = 0 AND notes.expires_at <= :now"
 
 
 def totals(tx: Read, within: str | None) -> Totals:
-    """Of the namespace that a caller is confined to, its notes are counted one by one."""
+    """For a caller who is confined to a namespace, its notes are counted one by one."""
     by_namespace, by_client = Counter[str](), Counter[str]()
     for namespace, client, notes in _groups(tx, within):
         by_namespace[namespace] += notes
@@ -22,7 +22,7 @@ def totals(tx: Read, within: str | None) -> Totals:
     del by_client[""]
     return Totals(
         notes=by_namespace.total(),
-        kept=kept(tx, within),
+        kept=count_unarchived(tx, within),
         namespaces=sum(notes > 0 for notes in by_namespace.values()),
         embedded=index.count_embedded(tx, within),
         waiting=index.count_waiting(tx, within),
@@ -39,15 +39,15 @@ def by_namespace(tx: Read, within: str | None) -> Counter[str]:
     return found
 
 
-def kept(tx: Read, within: str | None = None) -> int:
-    """Notes that are not archived, with those that have expired."""
+def count_unarchived(tx: Read, within: str | None = None) -> int:
+    """How many notes are not archived, including expired ones."""
     return tx.number(
         f"SELECT coalesce(sum(notes), 0) FROM note_counts WHERE {inside(within, 'note_counts')}", {"within": within}
     )
 
 
 def _groups(tx: Read, within: str | None) -> list[tuple[str, str, int]]:
-    """(namespace, client, notes), some of them below zero: what has expired is to be taken off."""
+    """(namespace, client, number of notes). Negative numbers are expired notes, to be subtracted."""
     return tx.all(
         f"""
         SELECT namespace, client, notes FROM note_counts WHERE {inside(within, "note_counts")}

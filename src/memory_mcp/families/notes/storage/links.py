@@ -32,7 +32,7 @@ def unlink(tx: Write, source: int, target: int) -> int:
     return len(rows)
 
 
-def undo(tx: Write, source: int, target: int, kind: str) -> int:
+def unlink_kind(tx: Write, source: int, target: int, kind: str) -> int:
     """The same for one kind of link."""
     rows = tx.all(
         """
@@ -67,7 +67,7 @@ def counts(tx: Read, ids: Collection[str]) -> dict[str, int]:
     return dict(rows)
 
 
-def of(tx: Read, seq: int, within: str | None, offset: int, limit: int) -> Links:
+def links_of(tx: Read, seq: int, within: str | None, offset: int, limit: int) -> Links:
     """A page of each kind of link, and how many there are of each."""
     values = {"seq": seq, "within": within, "offset": offset, "limit": limit}
     outgoing = (
@@ -290,7 +290,7 @@ def titles_named(tx: Read, seq: int) -> list[str]:
     return [title for (title,) in tx.all("SELECT title FROM note_wikilinks WHERE source_seq = :seq", {"seq": seq})]
 
 
-def dangle(tx: Write, seq: int) -> list[int]:
+def unresolve_links(tx: Write, seq: int) -> list[int]:
     """Unresolve the links to and from a note that moves or is deleted. Returns the notes that linked to it."""
     rows = tx.all(
         """

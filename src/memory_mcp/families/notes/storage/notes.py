@@ -26,7 +26,7 @@ _NOTE = """
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredNote:
     """A note with its internal fields."""
 
     seq: int
@@ -39,7 +39,7 @@ class Stored:
         return self.note.title if self.has_own_title else ""
 
 
-def insert(tx: Write, note: Note, *, has_own_title: bool, previous: int | None, session_id: str | None) -> Stored:
+def insert(tx: Write, note: Note, *, has_own_title: bool, previous: int | None, session_id: str | None) -> StoredNote:
     seq = tx.number(
         """
         INSERT INTO notes (
@@ -52,12 +52,12 @@ def insert(tx: Write, note: Note, *, has_own_title: bool, previous: int | None, 
         )
         RETURNING seq
         """,
-        _values(Stored(0, note, has_own_title, previous)) | {"session_id": session_id},
+        _values(StoredNote(0, note, has_own_title, previous)) | {"session_id": session_id},
     )
-    return Stored(seq, note, has_own_title, previous)
+    return StoredNote(seq, note, has_own_title, previous)
 
 
-def update(tx: Write, stored: Stored) -> None:
+def update(tx: Write, stored: StoredNote) -> None:
     tx.all(
         """
         UPDATE notes SET
@@ -71,7 +71,7 @@ def update(tx: Write, stored: Stored) -> None:
     )
 
 
-def _values(stored: Stored) -> dict[str, Any]:
+def _values(stored: StoredNote) -> dict[str, Any]:
     note = stored.note
     return {
         "seq": stored.seq,
@@ -102,7 +102,7 @@ def content_key(content: str) -> bytes:
     return hashlib.sha256(folded(content).encode()).digest()[:16]
 
 
-def get(tx: Read, id_: str, within: str | None = None) -> Stored | None:
+def get(tx: Read, id_: str, within: str | None = None) -> StoredNote | None:
     rows = tx.all(
         f"""
         SELECT {_NOTE} FROM notes AS note
@@ -114,7 +114,7 @@ def get(tx: Read, id_: str, within: str | None = None) -> Stored | None:
     return _stored(rows[0]) if rows else None
 
 
-def by_seq(tx: Read, seqs: Sequence[int], within: str | None = None) -> list[Stored]:
+def by_seq(tx: Read, seqs: Sequence[int], within: str | None = None) -> list[StoredNote]:
     """These notes, which the caller may see, in the order given."""
     rows = tx.all(
         f"""
@@ -127,7 +127,7 @@ def by_seq(tx: Read, seqs: Sequence[int], within: str | None = None) -> list[Sto
     return [_stored(row) for row in rows]
 
 
-def everything(tx: Read) -> Iterator[Stored]:
+def everything(tx: Read) -> Iterator[StoredNote]:
     """Every note, archived or not, in the order they were written."""
     rows = tx.each(
         f"""
@@ -145,7 +145,7 @@ def set_referenced(tx: Write, seq: int, at: str | None) -> None:
     tx.all("UPDATE notes SET last_referenced_at = :at WHERE seq = :seq", {"seq": seq, "at": at})
 
 
-def _stored(row: Sequence[Any]) -> Stored:
+def _stored(row: Sequence[Any]) -> StoredNote:
     seq, *fields, has_own_title, previous = row
     (id_, user, namespace, title, content, folder, tags, importance, metadata, source, client, *rest) = fields
     created, updated, referenced, archived, expires, superseded_by, version = rest
@@ -169,7 +169,7 @@ def _stored(row: Sequence[Any]) -> Stored:
         superseded_by=superseded_by,
         version=version,
     )
-    return Stored(seq, note, bool(has_own_title), previous)
+    return StoredNote(seq, note, bool(has_own_title), previous)
 
 
 def ids_of(tx: Read, seqs: Collection[int]) -> list[str]:
@@ -259,7 +259,7 @@ def save_version(tx: Write, seq: int) -> None:
     )
 
 
-def former(tx: Read, stored: Stored, version: int, within: str | None) -> Note | None:
+def former(tx: Read, stored: StoredNote, version: int, within: str | None) -> Note | None:
     """A former version of a note. A confined caller sees only versions in their namespace."""
     row = tx.one(
         """

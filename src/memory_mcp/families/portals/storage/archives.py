@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from uuid import uuid4
 
-from memory_mcp.engines.chdb.client import EngineError, EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.engines.chdb.parameters import literal
 from memory_mcp.engines.chdb.sql_policy import DATABASE
 from memory_mcp.errors import AppError
@@ -15,39 +15,39 @@ from memory_mcp.families.portals.storage.rows import fill_table
 from memory_mcp.families.portals.storage.table_definitions import drop_table
 
 
-def _apply_deleted_mask(line: EngineLine, table: str) -> None:
+def _apply_deleted_mask(engine: EngineConnections, table: str) -> None:
     """Remove rows from the disk that another program has deleted with DELETE."""
-    line.run(f"ALTER TABLE {quote(table)} APPLY DELETED MASK SETTINGS mutations_sync = 2")
+    engine.run(f"ALTER TABLE {quote(table)} APPLY DELETED MASK SETTINGS mutations_sync = 2")
 
 
-def attach_portal(line: EngineLine, name: str, path: str) -> None:
-    line.run(f"CREATE DATABASE {name} ENGINE = Backup('portal', File({literal(path)}))")
+def attach_portal(engine: EngineConnections, name: str, path: str) -> None:
+    engine.run(f"CREATE DATABASE {name} ENGINE = Backup('portal', File({literal(path)}))")
 
 
-def detach_portal(line: EngineLine, name: str) -> None:
-    line.run(f"DROP DATABASE IF EXISTS {name} SYNC")
+def detach_portal(engine: EngineConnections, name: str) -> None:
+    engine.run(f"DROP DATABASE IF EXISTS {name} SYNC")
 
 
 _DYNAMIC_TYPE = re.compile(r"\b(?:Dynamic|JSON|Object)\b", re.IGNORECASE)  # each value has a type of its own
 
 
-def back_up(line: EngineLine, path: str) -> None:
+def back_up(engine: EngineConnections, path: str) -> None:
     """The whole portal as one file, without deleted rows."""
     with_deleted = (
         "SELECT DISTINCT table FROM system.parts WHERE database = 'portal' AND active AND has_lightweight_delete"
     )
-    for row in line.rows(with_deleted):
-        _apply_deleted_mask(line, row["table"])
-    line.run_afresh(f"BACKUP DATABASE portal TO File({literal(path)})", made=path)
+    for row in engine.rows(with_deleted):
+        _apply_deleted_mask(engine, row["table"])
+    engine.run_on_new_connection(f"BACKUP DATABASE portal TO File({literal(path)})", made=path)
 
 
-def restore(line: EngineLine, path: str, database: str) -> None:
-    line.run_afresh(f"RESTORE DATABASE portal AS {database} FROM File({literal(path)})")
+def restore(engine: EngineConnections, path: str, database: str) -> None:
+    engine.run_on_new_connection(f"RESTORE DATABASE portal AS {database} FROM File({literal(path)})")
 
 
-def restored_tables(line: EngineLine, database: str) -> dict[str, dict[str, str]]:
+def restored_tables(engine: EngineConnections, database: str) -> dict[str, dict[str, str]]:
     """The tables of a restored portal, each with its columns and their types."""
-    rows = line.rows(
+    rows = engine.rows(
         f"SELECT table, name, type FROM system.columns WHERE database = '{database}' AND NOT startsWith(table, '_') "
         "AND default_kind NOT IN ('MATERIALIZED', 'ALIAS') ORDER BY table, position"
     )
@@ -57,14 +57,14 @@ def restored_tables(line: EngineLine, database: str) -> dict[str, dict[str, str]
     return found
 
 
-def rewrite_dynamic_columns(line: EngineLine, database: str, table: str) -> None:
+def rewrite_dynamic_columns(engine: EngineConnections, database: str, table: str) -> None:
     """Rewrite a restored table whose columns let each value have its own type: JSON and Dynamic.
 
     The values go through JSON, as records from callers do, so only types of JSON values are left: the state of an
     aggregate function that hides in a Dynamic column becomes a text. Raises EngineError for values that JSON changes.
     """
     sql = "SELECT name, type FROM system.columns WHERE database = {d:String} AND table = {t:String} ORDER BY position"
-    types = {row["name"]: row["type"] for row in line.rows(sql, {"d": database, "t": table})}
+    types = {row["name"]: row["type"] for row in engine.rows(sql, {"d": database, "t": table})}
     dynamic = {name: kind for name, kind in types.items() if _DYNAMIC_TYPE.search(kind)}
     if not dynamic:
         return
@@ -73,17 +73,17 @@ def rewrite_dynamic_columns(line: EngineLine, database: str, table: str) -> None
     is_same = " AND ".join(
         f"toJSONString({_from_json(name, kind)}) = {_as_json(name)}" for name, kind in dynamic.items()
     )
-    line.run(f"CREATE TABLE IF NOT EXISTS {database}.{rewritten} AS {database}.{quote(table)}")
+    engine.run(f"CREATE TABLE IF NOT EXISTS {database}.{rewritten} AS {database}.{quote(table)}")
     fill_table(
-        line,
+        engine,
         rewritten,
         f"INSERT INTO {database}.{rewritten} ({', '.join(map(quote, types))}) SELECT {', '.join(values)} "
         f"FROM {database}.{quote(table)} WHERE throwIf(NOT ({is_same}), 'no JSON') = 0 "
         "SETTINGS output_format_json_quote_64bit_integers = 0, output_format_json_quote_decimals = 1",
         database,
     )
-    line.run(f"DROP TABLE IF EXISTS {database}.{quote(table)} SYNC")
-    line.run(f"RENAME TABLE IF EXISTS {database}.{rewritten} TO {database}.{quote(table)}")
+    engine.run(f"DROP TABLE IF EXISTS {database}.{quote(table)} SYNC")
+    engine.run(f"RENAME TABLE IF EXISTS {database}.{rewritten} TO {database}.{quote(table)}")
 
 
 def _as_json(name: str) -> str:
@@ -96,9 +96,9 @@ def _from_json(name: str, kind: str) -> str:
     return f"""getSubcolumn(CAST(concat('{{"value":', {_as_json(name)}, '}}'), {whole}), 'value')"""
 
 
-def restored_size(line: EngineLine, database: str) -> FileSize:
+def restored_size(engine: EngineConnections, database: str) -> FileSize:
     """The size of a restored portal's tables, as their parts state it."""
-    (row,) = line.rows(
+    (row,) = engine.rows(
         f"""
         SELECT 0 AS columns, toUInt64(sum(rows)) AS rows, toUInt64(sum(data_uncompressed_bytes)) AS bytes
         FROM system.parts WHERE active AND database = '{database}'
@@ -108,29 +108,29 @@ def restored_size(line: EngineLine, database: str) -> FileSize:
     return FileSize(**row)
 
 
-def is_whole(line: EngineLine, table: str, database: str = DATABASE) -> bool:
+def is_whole(engine: EngineConnections, table: str, database: str = DATABASE) -> bool:
     """Whether a table's data is as it was written: RESTORE does not check."""
-    checked = line.run(f"CHECK TABLE {database}.{quote(table)} SETTINGS check_query_single_value_result = 1")
+    checked = engine.run(f"CHECK TABLE {database}.{quote(table)} SETTINGS check_query_single_value_result = 1")
     return checked.strip() == b"1"
 
 
 @contextmanager
-def adopt_restored(line: EngineLine, database: str, table: str) -> Iterator[None]:
+def adopt_restored(engine: EngineConnections, database: str, table: str) -> Iterator[None]:
     """Make a restored table one of the portal's; it is removed again if the block fails."""
     try:
-        move_restored(line, database, table, table)
+        move_restored(engine, database, table, table)
         yield
     except (EngineError, AppError):
         with suppress(EngineError, AppError):  # the first error is the one that is raised
-            drop_table(line, table)
+            drop_table(engine, table)
         raise
 
 
-def move_restored(line: EngineLine, database: str, table: str, new: str) -> None:
+def move_restored(engine: EngineConnections, database: str, table: str, new: str) -> None:
     """Move a restored table to the portal, under another name."""
-    line.run(f"RENAME TABLE IF EXISTS {database}.{quote(table)} TO portal.{quote(new)}")
+    engine.run(f"RENAME TABLE IF EXISTS {database}.{quote(table)} TO portal.{quote(new)}")
 
 
-def copy_rows(line: EngineLine, database: str, table: str, target: str, columns: Sequence[str]) -> None:
+def copy_rows(engine: EngineConnections, database: str, table: str, target: str, columns: Sequence[str]) -> None:
     names = ", ".join(map(quote, columns))
-    fill_table(line, target, f"INSERT INTO {quote(target)} ({names}) SELECT {names} FROM {database}.{quote(table)}")
+    fill_table(engine, target, f"INSERT INTO {quote(target)} ({names}) SELECT {names} FROM {database}.{quote(table)}")

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from memory_mcp.engines.chdb.client import EngineLine
-from memory_mcp.engines.chdb.parameters import EXACT, literal
+from memory_mcp.engines.chdb.client import EngineConnections
+from memory_mcp.engines.chdb.parameters import MAX_EXACT_INTEGER, literal
 from memory_mcp.families.portals.storage.expressions import FORMATS, INFERENCE_SETTINGS, TEXT_TYPES, quote
 
 _FRACTIONS = re.compile(r"(Nullable\(Float\d+\)|Float\d+|Array\((Nullable\()?Float\d+\)?\))")
@@ -12,13 +12,13 @@ IS_DATE = "ifNull(toString(toDate32OrNull({})) = {}, {} IS NULL)"  # the engine 
 _IS_WHOLE = "match(ifNull({}, '0'), '^[+-]?[0-9]+$')"
 
 
-def has_null(line: EngineLine, path: str, format_: str, columns: Mapping[str, str], name: str) -> bool:
+def has_null(engine: EngineConnections, path: str, format_: str, columns: Mapping[str, str], name: str) -> bool:
     """Whether a column of a file has a value missing."""
-    (row,) = line.rows(f"SELECT count() > count({quote(name)}) AS found FROM {_file_source(path, format_, columns)}")
+    (row,) = engine.rows(f"SELECT count() > count({quote(name)}) AS found FROM {_file_source(path, format_, columns)}")
     return bool(row["found"])
 
 
-def lists_with_null(line: EngineLine, path: str, format_: str, columns: Mapping[str, str]) -> set[str]:
+def lists_with_null(engine: EngineConnections, path: str, format_: str, columns: Mapping[str, str]) -> set[str]:
     """Those of a file's columns of lists in which one has a null."""
     lists = [name for name, kind in columns.items() if kind.startswith("Array(Nullable(")]
     if not lists:
@@ -26,7 +26,7 @@ def lists_with_null(line: EngineLine, path: str, format_: str, columns: Mapping[
     expressions = ", ".join(
         f"countIf(arrayExists(t -> isNull(t), {quote(name)})) > 0 AS c{number}" for number, name in enumerate(lists)
     )
-    (row,) = line.rows(
+    (row,) = engine.rows(
         f"SELECT {expressions} FROM file({literal(path)}, '{FORMATS[format_]}') SETTINGS {INFERENCE_SETTINGS}"
     )
     return {name for number, name in enumerate(lists) if row[f"c{number}"]}
@@ -46,41 +46,42 @@ _MISFITS = {  # a cast to these would cut off the time, or move the day
 }
 
 
-def too_wide(line: EngineLine, path: str, columns: Mapping[str, str], names: Iterable[str]) -> str | None:
+def too_wide(engine: EngineConnections, path: str, columns: Mapping[str, str], names: Iterable[str]) -> str | None:
     """One of a CSV file's columns that holds whole numbers only, and some too wide for every type."""
     fractions = [name for name in names if columns[name] == "Nullable(Float64)"]
     return _first_true(
-        line, _file_source(path, "csv", columns), dict.fromkeys(fractions, f"countIf(NOT {_IS_WHOLE}) = 0")
+        engine, _file_source(path, "csv", columns), dict.fromkeys(fractions, f"countIf(NOT {_IS_WHOLE}) = 0")
     )
 
 
-def rounded(line: EngineLine, path: str, columns: Iterable[str], names: Iterable[str]) -> str | None:
+def rounded(engine: EngineConnections, path: str, columns: Iterable[str], names: Iterable[str]) -> str | None:
     """One of a CSV file's columns with a whole number that a fraction would round."""
     loses = (
         f"countIf({_IS_WHOLE} AND (length({{}}) > 70 OR toInt256OrNull({{}}) <> toInt256(toFloat64OrZero({{}})))) > 0"
     )
-    return _first_true(line, _file_source(path, "csv", dict.fromkeys(columns, "")), dict.fromkeys(names, loses))
+    return _first_true(engine, _file_source(path, "csv", dict.fromkeys(columns, "")), dict.fromkeys(names, loses))
 
 
-def rounded_by_fractions(line: EngineLine, table: str, columns: Mapping[str, str]) -> str | None:
+def rounded_by_fractions(engine: EngineConnections, table: str, columns: Mapping[str, str]) -> str | None:
     """One of a table's columns of whole numbers, by their types, with a number that a fraction would round."""
-    loses = f"{{0}} NOT BETWEEN -{EXACT} AND {EXACT} AND toInt256(toFloat64({{0}})) <> toInt256({{0}})"
+    is_wide = f"{{0}} NOT BETWEEN -{MAX_EXACT_INTEGER} AND {MAX_EXACT_INTEGER}"
+    loses = f"{is_wide} AND toInt256(toFloat64({{0}})) <> toInt256({{0}})"
     expressions = {
         name: f"countIf(arrayExists(t -> {loses.format('t')}, {{}})) > 0"
         if kind.startswith("Array(")
         else f"countIf({loses.format('{}')}) > 0"
         for name, kind in columns.items()
     }
-    return _first_true(line, quote(table), expressions)
+    return _first_true(engine, quote(table), expressions)
 
 
-def no_date(line: EngineLine, path: str, columns: Iterable[str], names: Iterable[str]) -> str | None:
+def no_date(engine: EngineConnections, path: str, columns: Iterable[str], names: Iterable[str]) -> str | None:
     """One of a CSV file's columns with a text that is no date."""
     source = _file_source(path, "csv", dict.fromkeys(columns, ""))
-    return _first_true(line, source, dict.fromkeys(names, f"countIf(NOT {IS_DATE}) > 0"))
+    return _first_true(engine, source, dict.fromkeys(names, f"countIf(NOT {IS_DATE}) > 0"))
 
 
-def no_number(line: EngineLine, table: str, columns: Mapping[str, str]) -> str | None:
+def no_number(engine: EngineConnections, table: str, columns: Mapping[str, str]) -> str | None:
     """One of a table's columns of fractions, by their types, with NaN or infinity in it."""
     expressions = {
         name: "countIf(arrayExists(t -> NOT isFinite(ifNull(t, 0)), {})) > 0"
@@ -89,10 +90,10 @@ def no_number(line: EngineLine, table: str, columns: Mapping[str, str]) -> str |
         for name, kind in columns.items()
         if _FRACTIONS.fullmatch(kind)
     }
-    return _first_true(line, quote(table), expressions)
+    return _first_true(engine, quote(table), expressions)
 
 
-def _first_true(line: EngineLine, source: str, expressions: Mapping[str, str]) -> str | None:
+def _first_true(engine: EngineConnections, source: str, expressions: Mapping[str, str]) -> str | None:
     """The first column whose expression is true, each with {} for its name."""
     if not expressions:
         return None
@@ -100,12 +101,12 @@ def _first_true(line: EngineLine, source: str, expressions: Mapping[str, str]) -
         f"{expression.replace('{}', quote(name))} AS c{number}"
         for number, (name, expression) in enumerate(expressions.items())
     )
-    (row,) = line.rows(f"SELECT {chosen} FROM {source}")
+    (row,) = engine.rows(f"SELECT {chosen} FROM {source}")
     return next((name for number, name in enumerate(expressions) if row[f"c{number}"]), None)
 
 
 def misfits(
-    line: EngineLine, path: str, format_: str, columns: Iterable[str], types: Mapping[str, str]
+    engine: EngineConnections, path: str, format_: str, columns: Iterable[str], types: Mapping[str, str]
 ) -> dict[str, int]:
     """The columns of a CSV or Parquet file with a value that does not fit their type, and in which record that is
     first."""
@@ -121,7 +122,7 @@ def misfits(
         for number, (column, kind) in enumerate(zip(map(quote, plain), plain.values(), strict=True))
     )
     source = _file_source(path, format_, dict.fromkeys(columns, ""))
-    (row,) = line.rows(
+    (row,) = engine.rows(
         f"SELECT {expressions} FROM (SELECT rowNumberInAllBlocks() + 1 AS number, * FROM {source}) "
         "SETTINGS max_threads = 1, input_format_parallel_parsing = 0, output_format_json_quote_64bit_integers = 0"
     )
@@ -130,7 +131,7 @@ def misfits(
 
 
 def unfit_texts(
-    line: EngineLine, table: str, columns: Mapping[str, str], max_bytes: int
+    engine: EngineConnections, table: str, columns: Mapping[str, str], max_bytes: int
 ) -> tuple[str | None, str | None]:
     """Of a table's columns of texts, by their types: one with a text of more than so many bytes, and one with bytes
     that are no text."""
@@ -139,7 +140,7 @@ def unfit_texts(
         if kind not in TEXT_TYPES:
             continue
         each = f"arrayJoin({quote(name)})" if kind.startswith("Array(") else quote(name)
-        (row,) = line.rows(
+        (row,) = engine.rows(
             f"SELECT toInt32(max(length(t) > {max_bytes})) AS long, toInt32(max(NOT isValidUTF8(t))) AS bytes "
             f"FROM (SELECT ifNull({each}, '') AS t FROM {quote(table)})"
         )
@@ -147,12 +148,12 @@ def unfit_texts(
     return found[0], found[1]
 
 
-def first_too_long(line: EngineLine, path: str, format_: str, column: str, kind: str, max_bytes: int) -> int:
+def first_too_long(engine: EngineConnections, path: str, format_: str, column: str, kind: str, max_bytes: int) -> int:
     """Which record of a file, counted from 1, is the first with a text of more than so many bytes in a column."""
     each = f"arrayMax(arrayMap(t -> length(ifNull(t, '')), {quote(column)}))"
     size = each if kind.startswith("Array(") else f"length(ifNull({quote(column)}, ''))"
     structure = literal(f"{quote(column)} {kind}")
-    (row,) = line.rows(
+    (row,) = engine.rows(
         f"""
         SELECT toInt64(min(number)) AS number FROM (
             SELECT rowNumberInAllBlocks() + 1 AS number, {size} AS size

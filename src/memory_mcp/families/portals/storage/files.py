@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.chdb.parameters import literal
 from memory_mcp.families.portals.inference import KEY
 from memory_mcp.families.portals.model import FileSize
@@ -22,52 +22,52 @@ _IN_NFC = "if(isValidUTF8({}), normalizeUTF8NFC({}), {})"
 SAMPLE_ROWS = 1000  # of a file; columns that fit in them are checked in all rows
 
 
-def file_columns(line: EngineLine, path: str, format_: str) -> dict[str, str]:
+def file_columns(engine: EngineConnections, path: str, format_: str) -> dict[str, str]:
     """The columns of a file and the types the engine sees in them."""
-    rows = line.rows(f"DESCRIBE TABLE file({literal(path)}, '{FORMATS[format_]}') SETTINGS {INFERENCE_SETTINGS}")
+    rows = engine.rows(f"DESCRIBE TABLE file({literal(path)}, '{FORMATS[format_]}') SETTINGS {INFERENCE_SETTINGS}")
     return {row["name"]: row["type"] for row in rows}
 
 
-def parquet_metadata(line: EngineLine, path: str) -> FileSize:
+def parquet_metadata(engine: EngineConnections, path: str) -> FileSize:
     """The size of a Parquet file, as its metadata state it."""
-    (row,) = line.rows(
+    (row,) = engine.rows(
         "SELECT num_columns AS columns, num_rows AS rows, total_uncompressed_size AS bytes "
         f"FROM file({literal(path)}, 'ParquetMetadata') SETTINGS output_format_json_quote_64bit_integers = 0"
     )
     return FileSize(**row)
 
 
-def read_through(line: EngineLine, path: str, format_: str, max_rows: int, max_bytes: int) -> None:
+def read_through(engine: EngineConnections, path: str, format_: str, max_rows: int, max_bytes: int) -> None:
     """Read all of a file and keep nothing. The engine stops at more rows or bytes than these, as it holds them; of an
     INSERT it would count the bytes of the file."""
-    line.run(
+    engine.run(
         f"SELECT * FROM file({literal(path)}, '{FORMATS[format_]}') FORMAT Null "
         f"SETTINGS max_result_rows = {max_rows}, max_result_bytes = {max_bytes}, result_overflow_mode = 'throw'"
     )
 
 
-def uuid_columns(line: EngineLine, path: str, format_: str, names: Sequence[str]) -> set[str]:
+def uuid_columns(engine: EngineConnections, path: str, format_: str, names: Sequence[str]) -> set[str]:
     """Those of a file's text columns that hold UUIDs only."""
     if not names:
         return set()
     file = f"file({literal(path)}, '{FORMATS[format_]}')"
     sample = ", ".join(map(quote, names))
-    likely = _only_uuids(line, f"(SELECT {sample} FROM {file} LIMIT {SAMPLE_ROWS})", names, least=0)
-    return _only_uuids(line, file, likely, least=1) if likely else set()
+    likely = _only_uuids(engine, f"(SELECT {sample} FROM {file} LIMIT {SAMPLE_ROWS})", names, least=0)
+    return _only_uuids(engine, file, likely, least=1) if likely else set()
 
 
-def _only_uuids(line: EngineLine, source: str, names: Iterable[str], *, least: int) -> set[str]:
+def _only_uuids(engine: EngineConnections, source: str, names: Iterable[str], *, least: int) -> set[str]:
     """The columns with at least so many values, all of them UUIDs."""
     names = list(names)
     expressions = ", ".join(
         f"count({column}) >= {least} AND count({column}) = countIf(toUUIDOrNull({column}) IS NOT NULL) AS c{number}"
         for number, column in enumerate(map(quote, names))
     )
-    (row,) = line.rows(f"SELECT {expressions} FROM {source} SETTINGS {INFERENCE_SETTINGS}")
+    (row,) = engine.rows(f"SELECT {expressions} FROM {source} SETTINGS {INFERENCE_SETTINGS}")
     return {name for number, name in enumerate(names) if row[f"c{number}"]}
 
 
-def date_columns(line: EngineLine, path: str, columns: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def date_columns(engine: EngineConnections, path: str, columns: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Those of a CSV file's columns that hold dates only, with the first and the last of them."""
     likely = [name for name, kind in columns.items() if kind.startswith("Nullable(Date")]
     if not likely:
@@ -78,13 +78,13 @@ def date_columns(line: EngineLine, path: str, columns: Mapping[str, str]) -> dic
         f"ifNull(max({column}), '') AS last{number}"
         for number, column in enumerate(map(quote, likely))
     )
-    (row,) = line.rows(f"SELECT {expressions} FROM file({literal(path)}, 'CSVWithNames', {literal(structure)})")
+    (row,) = engine.rows(f"SELECT {expressions} FROM file({literal(path)}, 'CSVWithNames', {literal(structure)})")
     return {
         name: (row[f"first{number}"], row[f"last{number}"]) for number, name in enumerate(likely) if row[f"c{number}"]
     }
 
 
-def code_columns(line: EngineLine, path: str, columns: Mapping[str, str]) -> set[str]:
+def code_columns(engine: EngineConnections, path: str, columns: Mapping[str, str]) -> set[str]:
     """Those of a CSV file's columns that look like whole numbers and are none: 01234 and +49 would lose a sign."""
     numbers = [name for name, kind in columns.items() if kind == "Nullable(Int64)"]
     if not numbers:
@@ -94,12 +94,12 @@ def code_columns(line: EngineLine, path: str, columns: Mapping[str, str]) -> set
         f"countIf({column} <> toString(toInt64OrNull({column}))) > 0 AS c{number}"
         for number, column in enumerate(map(quote, numbers))
     )
-    (row,) = line.rows(f"SELECT {expressions} FROM file({literal(path)}, 'CSVWithNames', {literal(structure)})")
+    (row,) = engine.rows(f"SELECT {expressions} FROM file({literal(path)}, 'CSVWithNames', {literal(structure)})")
     return {name for number, name in enumerate(numbers) if row[f"c{number}"]}
 
 
 def load_file(
-    line: EngineLine,
+    engine: EngineConnections,
     table: str,
     path: str,
     format_: str,
@@ -110,9 +110,9 @@ def load_file(
 ) -> None:
     """Read a file into an empty table.
 
-    `columns` says where each of the file's goes, `types` what each is read as; `sure` are those of which the file
-    itself says that they are of that type. `defaults` are what columns of the table get where the file has nothing; a
-    key without one is refused there.
+    `columns` has the table's column for each of the file's, `types` the type that each is read as; `sure` are those
+    whose type the file itself states. `defaults` are the values for columns of the table where the file has none; a
+    missing key without a default is refused.
     """
     # The engine wraps what is too wide, and takes null for zero.
     wide = {name: types[name] if name in sure else _WHOLE.sub("Int256", types[name]) for name in columns}
@@ -128,7 +128,7 @@ def load_file(
         f"{name} = {value}" for name, value in STRICT_SETTINGS.items() if name != "input_format_skip_unknown_fields"
     )
     fill_table(
-        line,
+        engine,
         table,
         f"""
         INSERT INTO {quote(table)} ({", ".join(map(quote, columns.values()))})

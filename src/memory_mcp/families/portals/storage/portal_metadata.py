@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from memory_mcp.engines.chdb.client import EngineLine
+from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.chdb.sql_policy import DATABASE
 from memory_mcp.families.portals.model import METADATA
 from memory_mcp.families.portals.storage.rows import insert, replace_rows
@@ -16,23 +16,23 @@ _METADATA_COLUMNS = """(
 ) ENGINE = MergeTree() ORDER BY key"""
 
 
-def create_metadata(line: EngineLine, values: Mapping[str, str]) -> None:
-    line.run(f"CREATE TABLE IF NOT EXISTS {METADATA} {_METADATA_COLUMNS}")
-    known = metadata(line)
+def create_metadata(engine: EngineConnections, values: Mapping[str, str]) -> None:
+    engine.run(f"CREATE TABLE IF NOT EXISTS {METADATA} {_METADATA_COLUMNS}")
+    known = metadata(engine)
     new = [{"key": key, "value": value} for key, value in values.items() if key not in known]
     if new:
-        insert(line, METADATA, new, row_count(line, METADATA))
+        insert(engine, METADATA, new, row_count(engine, METADATA))
 
 
-def metadata(line: EngineLine, database: str = DATABASE) -> dict[str, str]:
-    rows = line.rows(f"SELECT key, argMax(value, updated_at) AS value FROM {database}.{METADATA} GROUP BY key")
+def metadata(engine: EngineConnections, database: str = DATABASE) -> dict[str, str]:
+    rows = engine.rows(f"SELECT key, argMax(value, updated_at) AS value FROM {database}.{METADATA} GROUP BY key")
     return {row["key"]: row["value"] for row in rows}
 
 
-def foreign_metadata(line: EngineLine, database: str, keys: Sequence[str], max_chars: int) -> dict[str, str]:
-    """These values of the metadata in a file from elsewhere, whose table may have any size and any types. Left out is
-    what is longer or no text. Raises EngineError for a table that is no such one."""
-    rows = line.rows(
+def foreign_metadata(engine: EngineConnections, database: str, keys: Sequence[str], max_chars: int) -> dict[str, str]:
+    """These values of the metadata in a file from elsewhere, whose table may have any size and any types. Values
+    that are longer or no text are left out. Raises EngineError for a table of another form."""
+    rows = engine.rows(
         f"""
         SELECT key, argMax(given, updated_at) AS value
         FROM (SELECT toString(key) AS key, toString(value) AS given, updated_at FROM {database}.{METADATA})
@@ -45,10 +45,10 @@ def foreign_metadata(line: EngineLine, database: str, keys: Sequence[str], max_c
     return {row["key"]: row["value"] for row in rows}
 
 
-def set_metadata(line: EngineLine, values: Mapping[str, str], gone: Sequence[str] = ()) -> None:
+def set_metadata(engine: EngineConnections, values: Mapping[str, str], gone: Sequence[str] = ()) -> None:
     """Set these values and drop others, in one step. Nothing of the former values stays on the disk."""
     replace_rows(
-        line,
+        engine,
         METADATA,
         f"""
         SELECT key, argMax(given.value, (is_new, given.updated_at)) AS value, min(given.created_at) AS created_at,

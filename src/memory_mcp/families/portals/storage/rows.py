@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-from memory_mcp.engines.chdb.client import MAX_ATTEMPTS, EngineError, EngineLine, Interrupted
+from memory_mcp.engines.chdb.client import MAX_ATTEMPTS, EngineConnections, EngineError, EngineInterrupted
 from memory_mcp.engines.chdb.frames import UNFINISHED_COPY
 from memory_mcp.engines.chdb.sql_policy import DATABASE
 from memory_mcp.errors import Unavailable
@@ -17,29 +17,29 @@ from memory_mcp.families.portals.storage.expressions import STRICT_SETTINGS, UNK
 from memory_mcp.families.portals.storage.table_definitions import create_like, drop_table, row_count
 
 
-def insert(line: EngineLine, table: str, records: Sequence[Record], rows_before: int) -> None:
+def insert(engine: EngineConnections, table: str, records: Sequence[Record], rows_before: int) -> None:
     """All of them or none, once. The caller holds the portal's lock, and passes how many rows there are."""
     settings = ", ".join(f"{name} = {value}" for name, value in STRICT_SETTINGS.items())
     data = json.dumps(records, ensure_ascii=False, separators=(",", ":"))  # at once: three times as fast as one by one
     for _ in range(MAX_ATTEMPTS):
         try:
-            line.run_once(
+            engine.run_once(
                 f"INSERT INTO {quote(table)} SETTINGS {settings}, date_time_input_format = 'best_effort' "
                 "FORMAT JSONEachRow",
                 data.encode(),
             )
-        except Interrupted:
-            # A token under which they land once (insert_deduplication_token) is no help: the engine notes it before
-            # the rows, and one killed in between would have us believe that they are there.
-            if row_count(line, table) > rows_before:
+        except EngineInterrupted:
+            # insert_deduplication_token does not help: the engine stores the token before the rows, so an engine that
+            # is killed in between makes the rows seem to be stored.
+            if row_count(engine, table) > rows_before:
                 return
         else:
             return
     raise Unavailable("The engine of this portal does not stay up. Look at the log; nothing was written.")
 
 
-def count(line: EngineLine, table: str, where: "Condition") -> int:
-    (row,) = line.rows(
+def count(engine: EngineConnections, table: str, where: "Condition") -> int:
+    (row,) = engine.rows(
         f"SELECT toUInt64(count()) AS count FROM {quote(table)} WHERE {where.sql} "
         "SETTINGS output_format_json_quote_64bit_integers = 0",
         where.values,
@@ -47,16 +47,16 @@ def count(line: EngineLine, table: str, where: "Condition") -> int:
     return int(row["count"])
 
 
-def delete(line: EngineLine, table: str, where: "Condition") -> None:
+def delete(engine: EngineConnections, table: str, where: "Condition") -> None:
     """Replace a table by a copy without the rows that match.
 
     A mutation (DELETE, ALTER TABLE … DELETE) would leave the values of the condition in a file, and the rows in parts
     that the engine removes later.
     """
-    names = ", ".join(map(quote, _insertable_columns(line, table)))
+    names = ", ".join(map(quote, _insertable_columns(engine, table)))
     # One thread, so that rows without a key stay in their order.
     replace_rows(
-        line,
+        engine,
         table,
         f"""
         ({names}) SELECT {names} FROM {quote(table)} WHERE NOT ifNull({where.sql}, 0)
@@ -66,7 +66,7 @@ def delete(line: EngineLine, table: str, where: "Condition") -> None:
     )
 
 
-def replace_rows(line: EngineLine, table: str, rows: str, parameters: dict[str, Any]) -> None:
+def replace_rows(engine: EngineConnections, table: str, rows: str, parameters: dict[str, Any]) -> None:
     """Replace a table in one step by one that is made like it and has other rows. The former one is gone from the disk
     when this returns.
 
@@ -75,11 +75,11 @@ def replace_rows(line: EngineLine, table: str, rows: str, parameters: dict[str, 
     """
     for _ in range(MAX_ATTEMPTS):
         copy = f"{UNFINISHED_COPY}{uuid4().hex}"
-        create_like(line, copy, table)
+        create_like(engine, copy, table)
         try:
-            line.run_once(f"INSERT INTO {quote(copy)} {rows}", parameters=parameters)
-            line.run_once(f"EXCHANGE TABLES {quote(copy)} AND {quote(table)}")
-        except Interrupted:
+            engine.run_once(f"INSERT INTO {quote(copy)} {rows}", parameters=parameters)
+            engine.run_once(f"EXCHANGE TABLES {quote(copy)} AND {quote(table)}")
+        except EngineInterrupted:
             continue
         except EngineError as exc:
             if exc.code != UNKNOWN_TABLE:  # of a copy that the next engine has dropped
@@ -87,13 +87,13 @@ def replace_rows(line: EngineLine, table: str, rows: str, parameters: dict[str, 
         else:
             return
         finally:
-            drop_table(line, copy)
+            drop_table(engine, copy)
     raise Unavailable("The engine of this portal does not stay up. Look at the log, and see what is still there.")
 
 
-def _insertable_columns(line: EngineLine, table: str) -> list[str]:
+def _insertable_columns(engine: EngineConnections, table: str) -> list[str]:
     """Those that are stored and not computed."""
-    rows = line.rows(
+    rows = engine.rows(
         "SELECT name FROM system.columns WHERE database = 'portal' AND table = {table:String} "
         "AND default_kind NOT IN ('MATERIALIZED', 'ALIAS', 'EPHEMERAL') ORDER BY position",
         {"table": table},
@@ -101,8 +101,8 @@ def _insertable_columns(line: EngineLine, table: str) -> list[str]:
     return [row["name"] for row in rows]
 
 
-def page(line: EngineLine, table: Table, wanted: RowRange) -> tuple[list[Record], bool]:
-    """Some rows of a table, as a resource shows them, and whether the engine left out rows that were too large."""
+def page(engine: EngineConnections, table: Table, wanted: RowRange) -> tuple[list[Record], bool]:
+    """Some rows of a table, as a resource shows them, and whether rows were left out because they are too large."""
     moment = time_column(table)
     conditions = ["1"]
     if moment and wanted.since:
@@ -110,7 +110,7 @@ def page(line: EngineLine, table: Table, wanted: RowRange) -> tuple[list[Record]
     if moment and wanted.until:
         conditions.append(f"{quote(moment)} < {{until:DateTime64(3)}}")
     given = {name: value for name, value in (("since", wanted.since), ("until", wanted.until)) if value and moment}
-    found = line.query(
+    found = engine.query(
         f"""
         SELECT * FROM {quote(table.name)} WHERE {" AND ".join(conditions)}
         ORDER BY {_order(table, wanted.order or moment)}
@@ -146,11 +146,11 @@ def whole_table(table: str) -> str:
     return f"SELECT * FROM {quote(table)}"
 
 
-def fill_table(line: EngineLine, table: str, statement: str, database: str = DATABASE) -> None:
+def fill_table(engine: EngineConnections, table: str, statement: str, database: str = DATABASE) -> None:
     """Insert into a table that is empty and that no other call uses. If it is interrupted, it begins again
     once: the engine may have ended because of another call."""
     try:
-        line.run_once(statement)
-    except Interrupted:
-        line.run(f"TRUNCATE TABLE {database}.{quote(table)}")
-        line.run_once(statement)
+        engine.run_once(statement)
+    except EngineInterrupted:
+        engine.run(f"TRUNCATE TABLE {database}.{quote(table)}")
+        engine.run_once(statement)

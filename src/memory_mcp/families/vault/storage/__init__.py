@@ -1,6 +1,6 @@
-"""SQL of the vault. `place` names one of two sets of tables of the same shape: vault_* and session_*."""
+"""SQL of the vault. `scope` selects one of two sets of tables of the same shape: vault_* and session_*."""
 
-from memory_mcp.families.vault.storage.expressions import PLACES, packed, unpacked
+from memory_mcp.families.vault.storage.expressions import SCOPES, packed, unpacked
 from memory_mcp.families.vault.storage.index import has_changes, index_changes, is_indexed, repair_index
 from memory_mcp.families.vault.storage.memories import (
     add,
@@ -21,13 +21,13 @@ from memory_mcp.families.vault.storage.memories import (
     upsert,
     versions,
 )
-from memory_mcp.families.vault.storage.word_index import COLUMNS, MAX_ROWS_FETCHED, WordIndex
+from memory_mcp.families.vault.storage.word_index import COLUMNS, MAX_ROWS_FETCHED, VaultWordIndex
 
 __all__ = [
     "COLUMNS",
     "MAX_ROWS_FETCHED",
-    "PLACES",
-    "WordIndex",
+    "SCOPES",
+    "VaultWordIndex",
     "add",
     "changed_vectors",
     "count",

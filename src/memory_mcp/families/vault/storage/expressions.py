@@ -5,12 +5,12 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from memory_mcp.families.vault.model import Place
+from memory_mcp.families.vault.model import MemoryScope
 
-PLACES: tuple[Place, ...] = ("session", "vault")
+SCOPES: tuple[MemoryScope, ...] = ("session", "vault")
 _ENCODER = json.JSONEncoder(ensure_ascii=False)  # json.dumps would make one for every list
-OWN = {"session": "session_id = :session_id", "vault": "TRUE"}
-"""Which rows of a place belong to the caller's session; every row of the vault does."""
+OWN_ROWS = {"session": "session_id = :session_id", "vault": "TRUE"}
+"""By scope, the condition for the rows that the caller's session may see."""
 
 
 def packed(vector: Sequence[float]) -> bytes:
@@ -22,28 +22,28 @@ def unpacked(vector: bytes) -> tuple[float, ...]:
     return struct.unpack(f"<{len(vector) // 4}f", vector)
 
 
-def tagged(place: Place, tags: Sequence[str], id_: str = "id") -> str:
+def tagged(scope: MemoryScope, tags: Sequence[str], id_: str = "id") -> str:
     """The condition that a memory has all of :tags."""
     if not tags:
         return "TRUE"
     return f"""{id_} IN (
-        SELECT memory_id FROM {place}_tags WHERE tag IN (SELECT value FROM json_each(:tags))
+        SELECT memory_id FROM {scope}_tags WHERE tag IN (SELECT value FROM json_each(:tags))
         GROUP BY memory_id HAVING count(*) = :tag_count
     )"""
 
 
-def where(place: Place, tags: Sequence[str], id_: str = "id") -> str:
+def where(scope: MemoryScope, tags: Sequence[str], id_: str = "id") -> str:
     """The caller's own memories with all of :tags. Empty when that is all of them, so that SQLite counts fast."""
-    conditions = [OWN[place]] if place == "session" else []
-    conditions += [tagged(place, tags, id_)] if tags else []
+    conditions = [OWN_ROWS[scope]] if scope == "session" else []
+    conditions += [tagged(scope, tags, id_)] if tags else []
     return f"WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def own_rows(table: str, place: Place, tags: Sequence[str]) -> str:
+def own_rows(table: str, scope: MemoryScope, tags: Sequence[str]) -> str:
     """The same as a further condition on rows of an index."""
-    condition = where(place, tags)
+    condition = where(scope, tags)
     # The plus keeps SQLite from running MATCH once per row of the subquery (11.9 s against 6 ms at 100k memories).
-    return f"AND +{table}.rowid IN (SELECT id FROM {place}_memories {condition})" if condition else ""
+    return f"AND +{table}.rowid IN (SELECT id FROM {scope}_memories {condition})" if condition else ""
 
 
 def tag_values(tags: Sequence[str]) -> dict[str, Any]:

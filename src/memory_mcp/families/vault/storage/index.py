@@ -1,19 +1,19 @@
-"""The index of words and tags: kept up to date, also when other programs write to the file."""
+"""The full-text index and tags: kept up to date, also when other programs write to the file."""
 
 import unicodedata
 
 from memory_mcp.engines.transactions import Read, Write
-from memory_mcp.families.vault.model import NewMemory, Place
-from memory_mcp.families.vault.storage.expressions import PLACES, parse_tags, to_json
+from memory_mcp.families.vault.model import MemoryScope, NewMemory
+from memory_mcp.families.vault.storage.expressions import SCOPES, parse_tags, to_json
 from memory_mcp.search import fts_query
 
 
 def add_to_index(tx: Write, id_: int, memory: NewMemory) -> None:
     """Make a memory findable by its words and tags, in the transaction that writes it."""
-    place = memory.scope
+    scope = memory.scope
     tx.all(
         f"""
-        INSERT OR REPLACE INTO {place}_words (rowid, key, content, tags, parts)
+        INSERT OR REPLACE INTO {scope}_words (rowid, key, content, tags, parts)
         VALUES (:id, :key, :content, :tags, :parts)
         """,
         {
@@ -24,9 +24,9 @@ def add_to_index(tx: Write, id_: int, memory: NewMemory) -> None:
             "parts": fts_query.parts(f"{memory.key} {memory.content}"),
         },
     )
-    tx.all(f"DELETE FROM {place}_tags WHERE memory_id = :id", {"id": id_})
+    tx.all(f"DELETE FROM {scope}_tags WHERE memory_id = :id", {"id": id_})
     tx.all(
-        f"INSERT INTO {place}_tags (tag, memory_id) SELECT value, :id FROM json_each(:tags)",
+        f"INSERT INTO {scope}_tags (tag, memory_id) SELECT value, :id FROM json_each(:tags)",
         {"id": id_, "tags": to_json(memory.tags)},
     )
 
@@ -44,40 +44,40 @@ def has_changes(tx: Read) -> bool:
 
 def index_changes(tx: Write) -> None:
     """Bring words, tags and vectors up to date with the memories that the triggers have recorded."""
-    for place in PLACES:
-        if tx.one(f"SELECT 1 FROM {place}_unindexed LIMIT 1"):
-            _drop_changed(tx, place)
-            _index_changed(tx, place)
-            tx.all(f"DELETE FROM {place}_unindexed")
+    for scope in SCOPES:
+        if tx.one(f"SELECT 1 FROM {scope}_unindexed LIMIT 1"):
+            _drop_changed(tx, scope)
+            _index_changed(tx, scope)
+            tx.all(f"DELETE FROM {scope}_unindexed")
 
 
-def _drop_changed(tx: Write, place: Place) -> None:
-    changed = f"(SELECT memory_id FROM {place}_unindexed)"
-    tx.all(f"DELETE FROM {place}_words WHERE rowid IN {changed}")
-    tx.all(f"DELETE FROM {place}_tags WHERE memory_id IN {changed}")
-    gone = f"memory_id IN {changed} AND memory_id NOT IN (SELECT id FROM {place}_memories)"
-    if place == "session":
+def _drop_changed(tx: Write, scope: MemoryScope) -> None:
+    changed = f"(SELECT memory_id FROM {scope}_unindexed)"
+    tx.all(f"DELETE FROM {scope}_words WHERE rowid IN {changed}")
+    tx.all(f"DELETE FROM {scope}_tags WHERE memory_id IN {changed}")
+    gone = f"memory_id IN {changed} AND memory_id NOT IN (SELECT id FROM {scope}_memories)"
+    if scope == "session":
         tx.all(f"DELETE FROM session_updates WHERE {gone}")
     else:  # a row that was replaced fired no trigger: processes that follow the vectors learn of it by a new number
         for (id_,) in tx.all(f"DELETE FROM vector_changes WHERE {gone} RETURNING memory_id"):
             tx.all("INSERT INTO vector_changes (memory_id) VALUES (:id)", {"id": id_})
 
 
-def _index_changed(tx: Write, place: Place) -> None:
+def _index_changed(tx: Write, scope: MemoryScope) -> None:
     """Index the changed memories that still exist. Text that is not in UTF-8 or not in NFC is corrected."""
     for id_, types, *raw in tx.all(
         f"""
         SELECT id, typeof(key) || typeof(content) || typeof(tags),
-            CAST(key AS BLOB), CAST(content AS BLOB), CAST(tags AS BLOB) FROM {place}_memories
-        WHERE id IN (SELECT memory_id FROM {place}_unindexed)
+            CAST(key AS BLOB), CAST(content AS BLOB), CAST(tags AS BLOB) FROM {scope}_memories
+        WHERE id IN (SELECT memory_id FROM {scope}_unindexed)
         """
     ):
         key, content, tags = (unicodedata.normalize("NFC", part.decode(errors="replace")) for part in raw)
-        memory = NewMemory(place, key, content, tuple(dict.fromkeys(parse_tags(tags))))
+        memory = NewMemory(scope, key, content, tuple(dict.fromkeys(parse_tags(tags))))
         if types != "texttexttext" or raw != [key.encode(), content.encode(), to_json(memory.tags).encode()]:
             # A key that another memory has once it is normalised stays as it was.
             tx.all(
-                f"UPDATE OR IGNORE {place}_memories SET key = :key, content = :content, tags = :tags WHERE id = :id",
+                f"UPDATE OR IGNORE {scope}_memories SET key = :key, content = :content, tags = :tags WHERE id = :id",
                 {"id": id_, "key": key, "content": content, "tags": to_json(memory.tags)},
             )
         add_to_index(tx, id_, memory)
@@ -85,17 +85,17 @@ def _index_changed(tx: Write, place: Place) -> None:
 
 def repair_index(tx: Write) -> None:
     """Compare the index with the memories, and index what differs."""
-    for place in PLACES:
-        if tx.number(f"SELECT count(*) FROM {place}_fts_docsize") != tx.number(
-            f"SELECT count(*) FROM {place}_memories"
+    for scope in SCOPES:
+        if tx.number(f"SELECT count(*) FROM {scope}_fts_docsize") != tx.number(
+            f"SELECT count(*) FROM {scope}_memories"
         ):
-            tx.all(f"INSERT INTO {place}_fts ({place}_fts) VALUES ('rebuild')")
+            tx.all(f"INSERT INTO {scope}_fts ({scope}_fts) VALUES ('rebuild')")
         tx.all(
             f"""
-            INSERT INTO {place}_unindexed
-            SELECT id FROM {place}_memories WHERE id NOT IN (SELECT id FROM {place}_words_docsize)
+            INSERT INTO {scope}_unindexed
+            SELECT id FROM {scope}_memories WHERE id NOT IN (SELECT id FROM {scope}_words_docsize)
             UNION ALL
-            SELECT id FROM {place}_words_docsize WHERE id NOT IN (SELECT id FROM {place}_memories)
+            SELECT id FROM {scope}_words_docsize WHERE id NOT IN (SELECT id FROM {scope}_memories)
             """
         )
     index_changes(tx)
@@ -106,8 +106,8 @@ def is_indexed(tx: Read) -> bool:
     counts = (
         {
             tx.number(f"SELECT count(*) FROM {table}")
-            for table in (f"{place}_memories", f"{place}_words_docsize", f"{place}_fts_docsize")
+            for table in (f"{scope}_memories", f"{scope}_words_docsize", f"{scope}_fts_docsize")
         }
-        for place in PLACES
+        for scope in SCOPES
     )
     return not has_changes(tx) and all(len(different) == 1 for different in counts)

@@ -6,8 +6,16 @@ from typing import Any
 
 from memory_mcp.clock import stamp
 from memory_mcp.engines.transactions import Read, Write
-from memory_mcp.families.vault.model import Memory, MemoryHit, NewMemory, Place, PruneFilter, Range
-from memory_mcp.families.vault.storage.expressions import OWN, packed, parse_tags, tag_values, tagged, to_json, where
+from memory_mcp.families.vault.model import Memory, MemoryHit, MemoryScope, NewMemory, PruneFilter, Range
+from memory_mcp.families.vault.storage.expressions import (
+    OWN_ROWS,
+    packed,
+    parse_tags,
+    tag_values,
+    tagged,
+    to_json,
+    where,
+)
 from memory_mcp.families.vault.storage.index import index_changes, index_written
 
 
@@ -32,8 +40,8 @@ def upsert(tx: Write, session_id: str, memory: NewMemory) -> bool:
     return former is None
 
 
-def _id_of(tx: Read, place: Place, values: dict[str, Any]) -> int | None:
-    row = tx.one(f"SELECT id FROM {place}_memories WHERE {OWN[place]} AND key = :key", values)
+def _id_of(tx: Read, scope: MemoryScope, values: dict[str, Any]) -> int | None:
+    row = tx.one(f"SELECT id FROM {scope}_memories WHERE {OWN_ROWS[scope]} AND key = :key", values)
     return row[0] if row else None
 
 
@@ -69,16 +77,16 @@ def _upsert_session(tx: Write, values: dict[str, Any]) -> int:
     )
 
 
-def prune(tx: Write, place: Place, session_id: str, wanted: PruneFilter) -> list[str]:
+def prune(tx: Write, scope: MemoryScope, session_id: str, wanted: PruneFilter) -> list[str]:
     """Delete what matches every filter, in the index too, and return the keys."""
     index_changes(tx)  # the filter by tags must see the writes of other programs
-    conditions = [OWN[place], tagged(place, wanted.tags)]
+    conditions = [OWN_ROWS[scope], tagged(scope, wanted.tags)]
     if wanted.key is not None:
         conditions.append("key = :key")
     if wanted.older_than is not None:
         conditions.append("created_at < :older_than")
     rows = tx.all(
-        f"DELETE FROM {place}_memories WHERE {' AND '.join(conditions)} RETURNING key",
+        f"DELETE FROM {scope}_memories WHERE {' AND '.join(conditions)} RETURNING key",
         {
             "session_id": session_id,
             "key": wanted.key,
@@ -90,48 +98,50 @@ def prune(tx: Write, place: Place, session_id: str, wanted: PruneFilter) -> list
     return [key for (key,) in rows]
 
 
-def count(tx: Read, place: Place, session_id: str, tags: Sequence[str]) -> int:
+def count(tx: Read, scope: MemoryScope, session_id: str, tags: Sequence[str]) -> int:
     return tx.number(
-        f"SELECT count(*) FROM {place}_memories {where(place, tags)}", {"session_id": session_id, **tag_values(tags)}
+        f"SELECT count(*) FROM {scope}_memories {where(scope, tags)}", {"session_id": session_id, **tag_values(tags)}
     )
 
 
-def equal_to(tx: Read, text: str, place: Place, session_id: str, tags: Sequence[str], among: Sequence[int]) -> set[int]:
+def equal_to(
+    tx: Read, text: str, scope: MemoryScope, session_id: str, tags: Sequence[str], among: Sequence[int]
+) -> set[int]:
     """The memories whose key is the text, and those `among` the given ids whose content is."""
     rows = tx.all(
         f"""
-        SELECT id FROM {place}_memories WHERE {OWN[place]} AND key = :text AND {tagged(place, tags)}
+        SELECT id FROM {scope}_memories WHERE {OWN_ROWS[scope]} AND key = :text AND {tagged(scope, tags)}
         UNION ALL
-        SELECT id FROM {place}_memories WHERE id IN (SELECT value FROM json_each(:among)) AND content = :text
+        SELECT id FROM {scope}_memories WHERE id IN (SELECT value FROM json_each(:among)) AND content = :text
         """,
         {"text": text, "session_id": session_id, "among": to_json(among), **tag_values(tags)},
     )
     return {id_ for (id_,) in rows}
 
 
-def newest(tx: Read, place: Place, session_id: str, tags: Sequence[str], limit: int) -> list[tuple[str, int]]:
+def newest(tx: Read, scope: MemoryScope, session_id: str, tags: Sequence[str], limit: int) -> list[tuple[str, int]]:
     """(when it was last written, id) of the memories last written."""
     return tx.all(
         f"""
-        SELECT {_updated_at(place)} AS updated, memory.id
-        FROM {_with_updates(place)} {where(place, tags, "memory.id")}
+        SELECT {_updated_at(scope)} AS updated, memory.id
+        FROM {_with_updates(scope)} {where(scope, tags, "memory.id")}
         ORDER BY updated DESC, memory.id DESC LIMIT :limit
         """,
         {"session_id": session_id, "limit": limit, **tag_values(tags)},
     )
 
 
-def hits(tx: Read, place: Place, relevances: Mapping[int, float]) -> dict[int, MemoryHit]:
+def hits(tx: Read, scope: MemoryScope, relevances: Mapping[int, float]) -> dict[int, MemoryHit]:
     """The memories with these ids as a search answers with them, by id."""
     rows = tx.all(
         f"""
-        SELECT id, key, content, tags, created_at, {_updated_at(place)}
-        FROM {_with_updates(place)} WHERE id IN (SELECT value FROM json_each(:ids))
+        SELECT id, key, content, tags, created_at, {_updated_at(scope)}
+        FROM {_with_updates(scope)} WHERE id IN (SELECT value FROM json_each(:ids))
         """,
         {"ids": to_json(list(relevances))},
     )
     return {
-        id_: MemoryHit(key, content, parse_tags(tags), place, round(relevances[id_], 6), *times)
+        id_: MemoryHit(key, content, parse_tags(tags), scope, round(relevances[id_], 6), *times)
         for id_, key, content, tags, *times in rows
     }
 
@@ -176,7 +186,7 @@ def last_written(tx: Read, limit: int) -> list[tuple[str, str]]:
 
 
 def versions(tx: Read) -> dict[str, str]:
-    """By key, something that changes whenever the memory does."""
+    """By key, a value that changes whenever the memory does."""
     # Times are to the second: a memory written in this second may change again within it, so its content counts.
     rows = tx.all(
         """
@@ -189,17 +199,17 @@ def versions(tx: Read) -> dict[str, str]:
     return dict(rows)
 
 
-def page(tx: Read, place: Place, session_id: str, wanted: Range) -> list[Memory]:
+def page(tx: Read, scope: MemoryScope, session_id: str, wanted: Range) -> list[Memory]:
     """Memories in the order they were first written."""
     rows = tx.all(
         f"""
-        SELECT key, content, tags, created_at, {_updated_at(place)}
-        FROM {_with_updates(place)}
-        WHERE {OWN[place]} ORDER BY memory.id LIMIT :limit OFFSET :offset
+        SELECT key, content, tags, created_at, {_updated_at(scope)}
+        FROM {_with_updates(scope)}
+        WHERE {OWN_ROWS[scope]} ORDER BY memory.id LIMIT :limit OFFSET :offset
         """,
         {"session_id": session_id, "limit": wanted.limit, "offset": wanted.offset},
     )
-    return [_memory(place, *row) for row in rows]
+    return [_memory(scope, *row) for row in rows]
 
 
 def keys_after(tx: Read, id_: int, limit: int) -> list[tuple[int, str]]:
@@ -244,15 +254,15 @@ def add(tx: Write, memory: NewMemory, created_at: str, updated_at: str) -> bool:
     return bool(rows)
 
 
-def _with_updates(place: Place) -> str:
-    if place == "vault":
+def _with_updates(scope: MemoryScope) -> str:
+    if scope == "vault":
         return "vault_memories AS memory"
     return "session_memories AS memory LEFT JOIN session_updates AS later ON later.memory_id = memory.id"
 
 
-def _updated_at(place: Place) -> str:
-    return "updated_at" if place == "vault" else "coalesce(later.updated_at, created_at)"
+def _updated_at(scope: MemoryScope) -> str:
+    return "updated_at" if scope == "vault" else "coalesce(later.updated_at, created_at)"
 
 
-def _memory(place: Place, key: str, content: str, tags: str, created_at: str, updated_at: str) -> Memory:
-    return Memory(key, content, parse_tags(tags), place, created_at, updated_at)
+def _memory(scope: MemoryScope, key: str, content: str, tags: str, created_at: str, updated_at: str) -> Memory:
+    return Memory(key, content, parse_tags(tags), scope, created_at, updated_at)

@@ -1,30 +1,30 @@
-"""The index of words as search/word_search.py queries it."""
+"""The full-text index as search/word_search.py queries it."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memory_mcp.engines.transactions import Read
-from memory_mcp.families.vault.model import Place
-from memory_mcp.families.vault.storage.expressions import OWN, own_rows, tag_values, tagged, to_json
+from memory_mcp.families.vault.model import MemoryScope
+from memory_mcp.families.vault.storage.expressions import OWN_ROWS, own_rows, tag_values, tagged, to_json
 from memory_mcp.families.vault.storage.memories import count
 from memory_mcp.search import fts_query
 from memory_mcp.search.word_search import SingleTermIndex
 
 COLUMNS = ("key", "content", "tags")
 Index = Literal["words", "fts"]
-MAX_ROWS_FETCHED = 10_000  # memories that hold a term; beyond, SQLite counts them without handing them out
+MAX_ROWS_FETCHED = 10_000  # memories with a term; if there are more, SQLite only counts them
 
 
 @dataclass(frozen=True)
-class WordIndex(SingleTermIndex):
-    """The indexes of one place as search/word_search.py queries them: the caller's own memories with all of some tags.
+class VaultWordIndex(SingleTermIndex):
+    """The indexes of one scope as search/word_search.py queries them: the caller's own memories with all of some tags.
 
     It lives for one search, and caches which memories hold a term once it has counted them.
     """
 
     tx: Read
-    place: Place
+    scope: MemoryScope
     session_id: str
     tags: Sequence[str]
     _holders: dict[str, set[int]] = field(default_factory=dict, init=False)
@@ -33,11 +33,11 @@ class WordIndex(SingleTermIndex):
         return fts_query.syntax(query, COLUMNS)
 
     def documents(self) -> int:
-        return count(self.tx, self.place, self.session_id, ())
+        return count(self.tx, self.scope, self.session_id, ())
 
     def count(self, term: str, limit: int) -> int:
-        table = f"{self.place}_words"
-        holders = f"SELECT rowid FROM {table} WHERE {table} MATCH :term {own_rows(table, self.place, ())} LIMIT :limit"
+        table = f"{self.scope}_words"
+        holders = f"SELECT rowid FROM {table} WHERE {table} MATCH :term {own_rows(table, self.scope, ())} LIMIT :limit"
         values = {"session_id": self.session_id, "term": term, "limit": limit}
         if limit > MAX_ROWS_FETCHED:
             return self.tx.number(f"SELECT count(*) FROM ({holders})", values)
@@ -49,7 +49,7 @@ class WordIndex(SingleTermIndex):
     def holding(self, term: str, among: Collection[int]) -> dict[int, float]:
         if term in self._holders:
             return dict.fromkeys(self._holders[term].intersection(among), 1.0)
-        table = f"{self.place}_words"
+        table = f"{self.scope}_words"
         rows = self.tx.all(
             f"""
             SELECT rowid, 1.0 FROM {table}
@@ -67,12 +67,12 @@ class WordIndex(SingleTermIndex):
         return self._matching("words" if fts_query.has_cjk(expression) else "fts", expression, limit)
 
     def _matching(self, index: Index, expression: str, limit: int) -> dict[int, float]:
-        table = f"{self.place}_{index}"
+        table = f"{self.scope}_{index}"
         # By the score and not by the rank: FTS5's own sorter, which is slower than SQLite's, stays out.
         rows = self.tx.all(
             f"""
             SELECT rowid, -rank AS score FROM {table}
-            WHERE {table} MATCH :expression {own_rows(table, self.place, self.tags)} ORDER BY score DESC LIMIT :limit
+            WHERE {table} MATCH :expression {own_rows(table, self.scope, self.tags)} ORDER BY score DESC LIMIT :limit
             """,
             self._values() | {"expression": expression, "limit": limit},
         )
@@ -82,8 +82,8 @@ class WordIndex(SingleTermIndex):
         """The newest memories that contain the text."""
         rows = self.tx.all(
             f"""
-            SELECT id, 1.0 FROM {self.place}_memories
-            WHERE {OWN[self.place]} AND {tagged(self.place, self.tags)}
+            SELECT id, 1.0 FROM {self.scope}_memories
+            WHERE {OWN_ROWS[self.scope]} AND {tagged(self.scope, self.tags)}
                 AND (instr(key, :text) OR instr(content, :text))
             ORDER BY id DESC LIMIT :limit
             """,

@@ -23,7 +23,7 @@ def set_ended(tx: Write, error: str | None) -> None:
 
 
 def set_hub(tx: Write, hub: str | None) -> None:
-    """Another hub has none of the stamps that this node exchanged with the former one."""
+    """Set the hub. A new hub has none of the stamps that this node exchanged with the former one."""
     tx.all(
         """
         UPDATE sync_node SET exchanged_ms = iif(hub IS :hub, exchanged_ms, 0),

@@ -14,10 +14,10 @@ def is_stamped(tx: Read, seq: int) -> bool:
 
 def stamp_note(tx: Write, seq: int) -> None:
     """Stamp a note with the time of its last change, before a record of it is merged."""
-    stamp_as_old_as_they_are(tx, ":seq", {"seq": seq})
+    stamp_by_update_time(tx, ":seq", {"seq": seq})
 
 
-def stamp_as_old_as_they_are(tx: Write, seqs: str, values: Mapping[str, Any]) -> None:
+def stamp_by_update_time(tx: Write, seqs: str, values: Mapping[str, Any]) -> None:
     tx.all(
         f"""
         INSERT INTO sync_fields (note_seq, field, stamp, value)
@@ -77,7 +77,7 @@ def set_times(tx: Write, seq: int, created_at: str, updated_at: str, last_refere
     )
 
 
-def match_hub(tx: Write, ids: Collection[str], now: str) -> None:
+def apply_hub_limits(tx: Write, ids: Collection[str], now: str) -> None:
     """Apply the same limits as the hub did at `now`: times ahead of it become `now`; importance is the greatest ever,
     but zero for archived notes."""
     tx.all(

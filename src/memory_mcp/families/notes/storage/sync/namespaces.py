@@ -6,16 +6,16 @@ from collections.abc import Collection, Sequence
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.notes.storage.sync import fields, outbox
 from memory_mcp.families.notes.storage.sync.outbox import OUTBOX
-from memory_mcp.sync.model import NamespaceCursor, SkippedRecord, Synced
+from memory_mcp.sync.model import NamespaceCursor, SkippedRecord, SyncedNamespace
 
 MAX_REFUSALS = 20  # shown of a namespace
 
-MAX_SET_ASIDE = 200  # stored; the oldest are deleted first
+MAX_SKIPPED_STORED = 200  # stored; the oldest are deleted first
 
-MAX_SET_ASIDE_SHOWN = 20
+MAX_SKIPPED_SHOWN = 20
 
 
-def namespaces(tx: Read) -> list[Synced]:
+def namespaces(tx: Read) -> list[SyncedNamespace]:
     rows = tx.all(
         f"""
         WITH waiting AS (
@@ -30,7 +30,7 @@ def namespaces(tx: Read) -> list[Synced]:
         """
     )
     return [
-        Synced(name, bool(enabled), notes, outbox, ahead, json.loads(refused)[:MAX_REFUSALS], *rest)
+        SyncedNamespace(name, bool(enabled), notes, outbox, ahead, json.loads(refused)[:MAX_REFUSALS], *rest)
         for name, enabled, notes, outbox, ahead, refused, *rest in rows
     ]
 
@@ -64,11 +64,11 @@ def track(tx: Write, namespace: str) -> None:
     )
     tx.all("UPDATE sync_node SET ticks = ticks + 1")
     seqs = "SELECT seq FROM notes WHERE namespace = :namespace"
-    fields.stamp_as_old_as_they_are(tx, seqs, {"namespace": namespace})
+    fields.stamp_by_update_time(tx, seqs, {"namespace": namespace})
     outbox.add_all(tx, namespace)
 
 
-def forget(tx: Write, namespace: str) -> None:
+def untrack(tx: Write, namespace: str) -> None:
     values = {"namespace": namespace}
     tx.all(
         """
@@ -102,8 +102,8 @@ def start_over(tx: Write, namespace: str | None) -> None:
     outbox.add_all(tx, namespace)
 
 
-def set_cursor(tx: Write, place: NamespaceCursor, cursor: int, left: int) -> None:
-    """Move the cursor, unless it was reset meanwhile."""
+def set_cursor(tx: Write, former: NamespaceCursor, cursor: int, left: int) -> None:
+    """Move the cursor, unless it is no longer the former one."""
     tx.all(
         """
         UPDATE sync_namespaces
@@ -111,8 +111,8 @@ def set_cursor(tx: Write, place: NamespaceCursor, cursor: int, left: int) -> Non
         WHERE namespace = :namespace AND cursor = :read_from
         """,
         {
-            "namespace": place.namespace,
-            "read_from": place.cursor,
+            "namespace": former.namespace,
+            "read_from": former.cursor,
             "cursor": cursor,
             "left": left,
             "now": tx.precise_stamp,
@@ -132,18 +132,18 @@ def set_pushed(tx: Write, ids: Collection[str]) -> None:
     )
 
 
-# Records that were set aside
+# Skipped records: those that could not be merged
 
 
-def set_aside(tx: Read) -> list[SkippedRecord]:
+def skipped_records(tx: Read) -> list[SkippedRecord]:
     rows = tx.all(
         "SELECT note_id, reason FROM sync_set_aside ORDER BY at DESC, note_id LIMIT :most",
-        {"most": MAX_SET_ASIDE_SHOWN},
+        {"most": MAX_SKIPPED_SHOWN},
     )
     return [SkippedRecord(*row) for row in rows]
 
 
-def add_set_aside(tx: Write, several: Sequence[SkippedRecord], namespace: str | None) -> None:
+def add_skipped(tx: Write, several: Sequence[SkippedRecord], namespace: str | None) -> None:
     tx.all(
         """
         INSERT INTO sync_set_aside (note_id, namespace, reason, at)
@@ -162,11 +162,11 @@ def add_set_aside(tx: Write, several: Sequence[SkippedRecord], namespace: str | 
             SELECT note_id FROM sync_set_aside ORDER BY at DESC, note_id LIMIT :most
         )
         """,
-        {"most": MAX_SET_ASIDE},
+        {"most": MAX_SKIPPED_STORED},
     )
 
 
-def remove_set_aside(tx: Write, ids: Collection[str]) -> None:
+def remove_skipped(tx: Write, ids: Collection[str]) -> None:
     """These could be merged after all."""
     tx.all(
         "DELETE FROM sync_set_aside WHERE note_id IN (SELECT value FROM json_each(:ids))",

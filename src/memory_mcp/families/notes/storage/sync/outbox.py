@@ -14,8 +14,8 @@ OUTBOX = """
 
 
 def pending(tx: Read, after: int, max_records: int) -> list[tuple[int, str]]:
-    """(ticket, note's id) of what may leave this node: notes, and deleted notes, of namespaces that are enabled here.
-    Nothing else leaves, even if the hub wants it: this is the only place where that is decided (docs/sync.md)."""
+    """(ticket, note's id) of the notes and deletions that may leave this node: those of enabled namespaces.
+    Nothing else is sent, even if the hub requests it. Only this function decides that (docs/sync.md)."""
     rows = tx.all(
         f"""
         SELECT ticket, note_id FROM {OUTBOX}
@@ -27,7 +27,7 @@ def pending(tx: Read, after: int, max_records: int) -> list[tuple[int, str]]:
 
 
 def acknowledge(tx: Write, tickets: Collection[int]) -> list[str]:
-    """The ids of those that are out of it now: the others have changed since."""
+    """Remove notes from the outbox, except those that have changed since. Returns the ids of the removed ones."""
     rows = tx.all(
         "DELETE FROM sync_outbox WHERE ticket IN (SELECT value FROM json_each(:tickets)) RETURNING note_id",
         {"tickets": json.dumps(list(tickets))},

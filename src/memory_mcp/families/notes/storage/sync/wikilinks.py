@@ -1,4 +1,4 @@
-"""SQL of which note a [[title]] means on all nodes."""
+"""SQL for the targets of [[titles]], which are the same on all nodes."""
 
 import json
 from collections.abc import Collection
@@ -22,9 +22,9 @@ _CONCERNED = """
 """
 
 
-def point_as_recorded(tx: Write, ids: Collection[str]) -> list[int]:
-    """Let every [[title]] in these notes, and every one that means one of them, mean the note that is recorded, if that
-    is here, in the same namespace and not archived. Returns the notes whose links changed."""
+def apply_recorded_targets(tx: Write, ids: Collection[str]) -> list[int]:
+    """Set the target of every [[title]] in these notes, and of those that refer to one of them, to the recorded note,
+    if that exists here, in the same namespace, and is not archived. Returns the notes whose links changed."""
     rows = tx.all(
         f"""
         {_CONCERNED}
@@ -46,9 +46,10 @@ def point_as_recorded(tx: Write, ids: Collection[str]) -> list[int]:
 
 
 def resolve_dangling(tx: Write, ids: Collection[str]) -> list[int]:
-    """Point what dangles among the same at the oldest live note of that title in the namespace; not what is recorded to
-    mean a note that is not here yet, or lies here where nothing is synced: two nodes that keep different notes to
-    themselves would otherwise choose by turns, without end. Returns the notes whose links changed."""
+    """Resolve those of them that have no target to the oldest live note of that title in the namespace. If the recorded
+    note does not exist here yet, or is in a namespace that is not synced, the title stays unresolved: otherwise two
+    nodes with different local notes would overwrite each other's choice forever. Returns the notes whose links
+    changed."""
     rows = tx.all(
         f"""
         {_CONCERNED}
@@ -79,7 +80,7 @@ def resolve_dangling(tx: Write, ids: Collection[str]) -> list[int]:
 
 
 def restore_targets(tx: Write, seq: int) -> None:
-    """Let what other nodes say means a note mean it, now that it has come, or come back."""
+    """Resolve the [[titles]] that other nodes have resolved to this note, which has arrived now or was restored."""
     tx.all(
         """
         UPDATE note_wikilinks SET target_seq = :seq

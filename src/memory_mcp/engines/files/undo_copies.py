@@ -1,4 +1,4 @@
-"""Copies of deleted things, for an undo. Each is a file that only its owner can read, and expires."""
+"""Copies of deleted memories, for an undo. Each is a file that only its owner can read, and expires."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ from memory_mcp.errors import Unavailable
 LIFETIME = timedelta(days=30)
 
 
-class KeptCopies:
+class UndoCopies:
     def __init__(self, folder: Path, clock: Clock = utc_now) -> None:
         self._folder = folder
         self._clock = clock
