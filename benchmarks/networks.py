@@ -30,7 +30,7 @@ class Network(Protocol):
 
     def cut(self, node: int, how: Cut) -> None: ...
 
-    def mend(self, node: int) -> None: ...
+    def heal(self, node: int) -> None: ...
 
     def close(self) -> None: ...
 
@@ -73,7 +73,7 @@ class Namespaces:
         space, end = (self._space(None), f"hub{node}") if how == "silent" else (self._space(node), "node")
         _ip("-n", space, "link", "set", end, "down")
 
-    def mend(self, node: int) -> None:
+    def heal(self, node: int) -> None:
         _ip("-n", self._space(None), "link", "set", f"hub{node}", "up")
         _ip("-n", self._space(node), "link", "set", "node", "up")
 
@@ -90,7 +90,7 @@ class Namespaces:
         _ip("-n", hub, "link", "add", f"hub{node}", "type", "veth", "peer", "name", "node", "netns", space)
         _ip("-n", hub, "addr", "add", f"10.97.{node}.1/30", "dev", f"hub{node}")
         _ip("-n", space, "addr", "add", f"10.97.{node}.2/30", "dev", "node")
-        self.mend(node)
+        self.heal(node)
 
 
 def _ip(*arguments: str) -> None:
@@ -117,7 +117,7 @@ class Proxies:
     def cut(self, node: int, how: Cut) -> None:
         self._proxies[node].state = how
 
-    def mend(self, node: int) -> None:
+    def heal(self, node: int) -> None:
         self._proxies[node].state = None
 
     def close(self) -> None:

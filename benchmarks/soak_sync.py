@@ -120,8 +120,8 @@ class Node:
     def cut(self, how: networks.Cut) -> None:
         self._network.cut(self._number, how)
 
-    def mend(self) -> None:
-        self._network.mend(self._number)
+    def heal(self) -> None:
+        self._network.heal(self._number)
 
     def damages(self) -> list[str]:
         """What is wrong with its files, but for the locks that killed servers leave."""
@@ -332,23 +332,23 @@ class Troubles:
         self.too_often = 0
 
     def make(self) -> None:
-        """One, and mend what has lasted long enough."""
-        self._mend(time.monotonic())
+        """One fault, and heal those that have lasted long enough."""
+        self._heal(time.monotonic())
         self._random.choice(
             (self._kill_node, self._kill_node, self._kill_hub, self._cut_link, self._cut_link, self._storm)
         )()
         time.sleep(self._random.uniform(*TROUBLE))
 
     def end(self) -> None:
-        self._mend(float("inf"))
+        self._heal(float("inf"))
         for storm in self._storms:
             output, _ = storm.communicate(timeout=STORM + 60)
             self.too_often += int(output or 0)
 
-    def _mend(self, now: float) -> None:
+    def _heal(self, now: float) -> None:
         for node in [node for node, until in self._cut.items() if until < now]:
             del self._cut[node]
-            node.mend()
+            node.heal()
 
     def _kill_node(self) -> None:
         self.made["nodes killed"] += 1

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.sizes import function_lines
+
 PACKAGE = Path(__file__).parents[1] / "src" / "memory_mcp"
 FAMILIES = {f"families.{name}" for name in ("vault", "notes", "stores", "graph", "portals")}
 LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing imports a later one
@@ -257,16 +259,7 @@ def test_functions_are_short() -> None:
         name = module.path.relative_to(PACKAGE).as_posix()
         for node in ast.walk(ast.parse(module.path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                assert _line_count(node) <= MAX_FUNCTION_LINES, f"{name}:{node.name}"
-
-
-def _line_count(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """From `def` to the end, without the docstring."""
-    lines = (function.end_lineno or 0) - function.lineno + 1
-    if ast.get_docstring(function, clean=False) is not None:
-        prose = function.body[0]
-        lines -= (prose.end_lineno or 0) - prose.lineno + 1
-    return lines
+                assert function_lines(node) <= MAX_FUNCTION_LINES, f"{name}:{node.name}"
 
 
 def test_only_one_module_of_the_tests_sleeps() -> None:

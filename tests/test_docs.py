@@ -55,3 +55,17 @@ def test_the_generated_pages_are_fresh() -> None:
 def test_every_link_leads_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+def test_the_design_page_names_every_module_and_only_what_exists() -> None:
+    """Its tree has every module, and its text no file or class that is gone."""
+    source, page = ROOT / "src" / "memory_mcp", (DOCS / "design.md").read_text(encoding="utf-8")
+    tree = page.split("```")[3]
+    assert tree.startswith("\nsrc/memory_mcp/")
+    modules = {path.stem for path in source.rglob("*.py")} - {"__init__"}
+    assert modules - set(re.findall(r"\w+", tree)) == set()
+    files = [name for name in re.findall(r"`([\w./]+/[\w.]+\.\w+)`", page) if "NAME" not in name]
+    assert [name for name in files if not ((source / name).exists() or (ROOT / name).exists())] == []
+    code = "\n".join(path.read_text(encoding="utf-8") for path in source.rglob("*.py"))
+    classes = set(re.findall(r"`([A-Z][a-z]+[A-Z]?\w*)(?:\.\w+)?`", page))
+    assert {name for name in classes if not re.search(rf"\bclass {name}\b", code)} == set()

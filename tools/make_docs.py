@@ -145,7 +145,7 @@ def errors() -> Iterator[str]:
     yield "# Errors"
     yield (
         "Every error has a code that programs can rely on and a message that says what to do. Tools of vault and "
-        "stores answer with a JSON-RPC error, code -32602 for what the caller can mend and -32603 for what failed on "
+        "stores answer with a JSON-RPC error, code -32602 for what the caller can fix and -32603 for what failed on "
         'our side, and `data` = `{"error": code, …}`. Resources and prompts answer the same way. Tools of notes, graph '
         'and portals answer with a result whose `isError` is true and whose structured content is `{"error": code, '
         '"message": text, "data": {…}}`. An unknown tool is -32602. Over REST and at the command line the '

@@ -232,10 +232,10 @@ def test_a_record_that_cannot_be_merged_is_skipped_and_named(hub: HostileHub, no
     assert "1 received" in node.run("now").stdout
     node.run("resync", "shared")
     assert node.run_json("status")["set_aside"] == []
-    hub.records = [forged("bad-time", content="Mended", namespace="shared", folder=""), bad["bad-day"]]
+    hub.records = [forged("bad-time", content="Repaired", namespace="shared", folder=""), bad["bad-day"]]
     node.run("now")
     assert [one["id"] for one in node.run_json("status")["set_aside"]] == ["bad-day"]
-    assert everything(node)["bad-time"] == "shared: Mended"
+    assert everything(node)["bad-time"] == "shared: Repaired"
 
 
 def test_the_list_of_skipped_records_is_limited(hub: HostileHub, node: Node) -> None:

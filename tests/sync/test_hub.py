@@ -389,13 +389,13 @@ def test_invalid_records_of_earlier_versions_block_nothing(hub: Hub, key: str) -
         )
     pulled = hub.post("pull", key, node="b", namespace="default").json()["records"]
     assert sorted(one["id"] for one in pulled) == ["fine", "gone", "odd"]
-    again = hub.post("push", key, ticket=ticket, records=[record("odd", "mended")]).json()
+    again = hub.post("push", key, ticket=ticket, records=[record("odd", "repaired")]).json()
     assert again["refused"] == []
     [odd] = [
         one for one in hub.post("pull", key, node="c", namespace="default").json()["records"] if one["id"] == "odd"
     ]
     assert "created" not in odd
-    assert odd["registers"]["content"][1] == "mended"
+    assert odd["registers"]["content"][1] == "repaired"
 
 
 def test_answers_to_a_push_are_limited_in_size(hub: Hub, key: str) -> None:

@@ -229,7 +229,7 @@ class Family(Generic[Ops]):
     stop: Callable[[Ops], None] | None = None
     housekeeping: Callable[[Ops], None] | None = None  # done every minute by a server over HTTP
 
-    # Home, references, and one search over everything
+    # Home, references and recall
     counts: Callable[[Ops, Caller], Mapping[str, int]] | None = None
     """How many memories of each kind are stored. Must be fast: it reads no memory."""
     last_writes: Callable[[Ops, Caller, int], Iterable[LastWrite]] | None = None  # as many as wanted, the last first

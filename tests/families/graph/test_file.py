@@ -153,7 +153,9 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path, vers
 
 
 @pytest.mark.parametrize(("before", "after"), [("projects", "archive"), ("archive", "projects")])
-def test_a_crash_between_file_and_registry_is_mended_at_the_next_start(tmp_path: Path, before: str, after: str) -> None:
+def test_a_crash_between_file_and_registry_is_repaired_at_the_next_start(
+    tmp_path: Path, before: str, after: str
+) -> None:
     server = Stdio.start(tmp_path, "--families", "graph")
     id_ = server.call("create_project", name="house")["id"]
     server.call("create_entities", entities=[{"name": "x", "entity_type": "t"}])
@@ -248,18 +250,18 @@ def test_what_other_programs_keep_there_is_left_alone(tmp_path: Path) -> None:
     assert list((tmp_path / "locks").iterdir()) == []
 
 
-def test_mending_that_fails_is_tried_again_and_others_wait_for_it(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repair_that_fails_is_tried_again_and_others_wait_for_it(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     stranger = replace(ME, user="stranger")
-    mended: list[GraphFolder] = []
+    repaired: list[GraphFolder] = []
     begun, go_on = threading.Event(), threading.Event()
 
     def failing(_: GraphFolder) -> None:
         raise Unavailable("The memory is busy.")
 
-    def slow(place: GraphFolder) -> None:
+    def slow(graph_folder: GraphFolder) -> None:
         begun.set()
         assert go_on.wait(10)
-        mended.append(place)
+        repaired.append(graph_folder)
 
     monkeypatch.setattr(projects, "repair", failing)
     with pytest.raises(Unavailable):
@@ -272,7 +274,7 @@ def test_mending_that_fails_is_tried_again_and_others_wait_for_it(app: App, monk
         assert not wait([second], timeout=0.2).done
         go_on.set()
         assert first.result().projects == second.result().projects == []
-    assert len(mended) == 1
+    assert len(repaired) == 1
 
 
 def test_a_project_is_made_and_worked_in_at_once_or_not_at_all(app: App, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,7 +91,7 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("spoilt", SPOILT.values(), ids=SPOILT.keys())
-async def test_an_index_of_ours_that_is_wrong_does_no_harm_and_is_mended(
+async def test_an_index_of_ours_that_is_wrong_does_no_harm_and_is_repaired(
     client: Client, ours: Path, spoilt: str
 ) -> None:
     await add(client, "a/one", "one")
@@ -184,7 +184,7 @@ async def test_reading_writes_no_index_in_a_registered_folder(client: Client, ap
     assert indexes(elsewhere) == {".", "a", "garbage"}
     write(elsewhere, "a/three.md")
     await listed(client, "a")
-    assert len(index(elsewhere / "a")["memories"]) == 2  # ours by now, and so it is mended
+    assert len(index(elsewhere / "a")["memories"]) == 2  # ours by now, and so it is repaired
 
 
 async def test_reindexing_twice_changes_nothing(client: Client, ours: Path) -> None:
@@ -345,7 +345,7 @@ def test_a_damaged_cache_is_rebuilt(tmp_path: Path, damage: bytes) -> None:
     server.close()
 
 
-def test_who_may_only_read_mends_nothing(tmp_path: Path) -> None:
+def test_a_caller_who_may_only_read_repairs_nothing(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path)
     server.call("add_memory", store="s", path="one", content="1")
     server.close()

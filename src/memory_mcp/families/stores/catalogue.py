@@ -72,7 +72,7 @@ class Catalogue:
 
     def refresh(self, report_progress: ReportProgress) -> tuple[list[Listing], int]:
         """Read every file, also if its time is unchanged. Returns the folders, the top first, and how many memories."""
-        with self._below((), report_progress, afresh=True) as (tx, listings):
+        with self._below((), report_progress, reads_all=True) as (tx, listings):
             count = storage.count(tx, self._key)
         with self._db.write() as writing:
             storage.delete_former_contents(writing, self._key, MAX_FORMER_CONTENTS)
@@ -91,30 +91,30 @@ class Catalogue:
 
     @contextmanager
     def _below(
-        self, parts: Parts, report_progress: ReportProgress = report_nothing, *, afresh: bool = False
+        self, parts: Parts, report_progress: ReportProgress = report_nothing, *, reads_all: bool = False
     ) -> Iterator[tuple[Read, list[Listing]]]:
         """A category and all below it as they are now, and a view of the cache that agrees with them."""
         listings = list(self._folder.listings(parts))
         with self._db.read() as tx:
             known = storage.fingerprints(tx, self._key, "/".join(parts))
-            changed = [one for one in listings if afresh or not _is_unchanged(one, known.get(one.path))]
+            changed = [one for one in listings if reads_all or not _is_unchanged(one, known.get(one.path))]
             is_known = not changed and len(known) == len(listings)
             if is_known:
                 yield tx, listings
         if not is_known:
             marks = {one.path: one.fingerprint for one in listings} | self._read_and_store(
-                changed, report_progress, afresh=afresh
+                changed, report_progress, reads_all=reads_all
             )
             with self._db.write() as writing:
                 self._store_again(writing, parts, listings, marks)
                 yield writing, listings
 
-    def _read_and_store(self, changed: list[Listing], report_progress: ReportProgress, *, afresh: bool) -> Marks:
+    def _read_and_store(self, changed: list[Listing], report_progress: ReportProgress, *, reads_all: bool) -> Marks:
         """Read and store a few folders at a time, so that other writers do not wait long."""
         marks: Marks = {}
         done, total = 0, sum(len(listing.files) for listing in changed)
         for some in _batches(changed):
-            read = [(listing, self._read_changed(listing, afresh=afresh)) for listing in some]
+            read = [(listing, self._read_changed(listing, reads_all=reads_all)) for listing in some]
             with self._db.write() as tx:
                 marks |= {listing.path: self._store(tx, listing, files) for listing, files in read}
             done += sum(len(listing.files) for listing in some)
@@ -129,9 +129,9 @@ class Catalogue:
                 self._store(tx, listing, {})
         storage.delete_other_folders(tx, self._key, "/".join(parts), (listing.path for listing in listings))
 
-    def _read_changed(self, listing: Listing, *, afresh: bool = False) -> ReadFiles:
+    def _read_changed(self, listing: Listing, *, reads_all: bool = False) -> ReadFiles:
         with self._db.read() as tx:
-            files = list(listing.files) if afresh else self._changed(tx, listing)
+            files = list(listing.files) if reads_all else self._changed(tx, listing)
         return self._read(listing, files)
 
     def _changed(self, tx: Read, listing: Listing) -> list[str]:
