@@ -134,7 +134,7 @@ def test_imports_point_to_earlier_layers() -> None:
                 assert not own_parts(module.imports()) & later, module.path
 
 
-def test_families_and_what_spans_them_do_not_import_their_like() -> None:
+def test_families_do_not_import_each_other_nor_do_packages_that_span_them() -> None:
     for module in MODULES:
         if module.part in APART:
             layer = next(layer for layer in LAYERS if module.part in layer)

@@ -31,7 +31,7 @@ def normalise(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
+def test_imported_packages_are_declared_and_declared_ones_imported() -> None:
     distributions = packages_distributions()
     known = {name: {normalise(one) for one in distributions.get(name, [])} for name in imported()}
     assert {name for name, of in known.items() if not of & declared()} == set()

@@ -90,7 +90,7 @@ def test_keys_and_users_have_names_that_can_be_read(tmp_path: Path, verb: str, f
 
 
 @pytest.mark.parametrize("name", READABLE)
-def test_names_in_all_scripts_and_emoji_are_taken(server: Stdio, name: str) -> None:
+def test_names_in_all_scripts_and_emoji_are_accepted(server: Stdio, name: str) -> None:
     assert hidden_character(name) is None
     assert server.call("add_memory", store="s", path=f"scripts/{name}", content="c", tags=[name])["created"]
     server.call("commit_memory", scope="vault", key=name, content="c", tags=[name])

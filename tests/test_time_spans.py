@@ -110,7 +110,7 @@ def test_a_containing_word_is_both_bounds() -> None:
     assert reader().span(None, None).is_whole
 
 
-def test_what_names_no_zone_is_in_the_zone_of_the_server() -> None:
+def test_a_time_without_a_zone_is_in_the_servers_zone() -> None:
     late = datetime(2026, 11, 18, 23, 30, tzinfo=UTC)  # 08:30 on the 19th in Tokyo
     assert read("today", "Asia/Tokyo", late) == ("2026-11-18T15:00", "2026-11-19T15:00")
     assert read("today Asia/Tokyo", "UTC", late) == ("2026-11-18T15:00", "2026-11-19T15:00")

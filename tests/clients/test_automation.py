@@ -75,7 +75,7 @@ def test_hooks_are_added_once_and_undone(
     assert apply(machine, records, client, undo=True, in_project=in_project) == []
 
 
-def test_what_users_have_stays(machine: Machine, records: Path) -> None:
+def test_the_users_own_settings_stay(machine: Machine, records: Path) -> None:
     client = CLIENTS["claude-code"]
     settings = machine.home / ".claude" / "settings.json"
     instructions = machine.home / ".claude" / "CLAUDE.md"

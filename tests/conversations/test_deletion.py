@@ -55,7 +55,7 @@ def test_deleting_is_undone_and_a_deleted_conversation_is_not_captured_again(
 
 @pytest.mark.parametrize("ref", REFS)
 @pytest.mark.parametrize("is_archived", [False, True])
-def test_nothing_is_left_of_what_is_deleted_for_good(
+def test_nothing_is_left_of_a_permanently_deleted_conversation(
     app: App, caller: Caller, hook: Hook, ref: str, is_archived: bool
 ) -> None:
     hook("PreCompact", transcript_path=TRANSCRIPT)

@@ -86,7 +86,7 @@ def free_port() -> int:
         return int(bound.getsockname()[1])
 
 
-def test_it_copies_what_is_there_and_what_its_context_has() -> None:
+def test_it_copies_existing_files_that_its_context_has() -> None:
     listed = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
     context = {line.removeprefix("!") for line in listed if line.startswith("!")}
     copied = {

@@ -69,7 +69,7 @@ def test_the_setup_of_a_connection_is_kept_once_it_has_succeeded() -> None:
     ]
 
 
-def test_lines_that_are_no_messages_are_passed_over() -> None:
+def test_lines_that_are_no_messages_are_skipped() -> None:
     conversation = ConversationState()
     for odd in (b"not json\n", b"[]\n", b"[" * 100_000, b'{"id": 3}\n', b'{"method": 5, "id": 1}\n', b"\xff\n"):
         assert conversation.note_request(odd) is None

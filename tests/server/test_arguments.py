@@ -97,7 +97,7 @@ def test_null_is_the_same_in_a_nested_record_and_as_another_name() -> None:
         ("portal_write", {"portalUri": "u", "table": "t", "records": ['{"a": "1"}']}, None),
     ],
 )
-def test_another_form_of_a_value_is_taken(tool: str, given: dict[str, Any], meaning: dict[str, Any] | None) -> None:
+def test_another_form_of_a_value_is_accepted(tool: str, given: dict[str, Any], meaning: dict[str, Any] | None) -> None:
     assert taken(tool, **given) == (meaning or {"portalUri": "u", "table": "t", "data": [{"a": "1"}]})
 
 
@@ -110,12 +110,12 @@ def test_another_form_of_a_value_is_taken(tool: str, given: dict[str, Any], mean
         ['{"name": "a", "entity-type": "b", "observations": ["c"]}'],
     ],
 )
-def test_one_record_and_names_of_other_servers_are_taken(entities: Any) -> None:
+def test_one_record_and_names_of_other_servers_are_accepted(entities: Any) -> None:
     wanted = {"entities": [{"name": "a", "entity_type": "b", "observations": ["c"]}]}
     assert taken("create_entities", entities=entities) == wanted
 
 
-def test_names_of_other_servers_are_taken() -> None:
+def test_names_of_other_servers_are_accepted() -> None:
     relation = {"source": "a", "target": "b", "relationType": "c"}
     assert taken("create_relations", relations=relation) == {
         "relations": [{"from": "a", "to": "b", "relation_type": "c"}]
@@ -336,7 +336,7 @@ def test_over_the_wire_null_is_the_same_as_leaving_out(request: pytest.FixtureRe
 
 
 @pytest.mark.parametrize("wire", ["stdio", "http"])
-def test_over_the_wire_what_is_meant_is_done(request: pytest.FixtureRequest, wire: str) -> None:
+def test_over_the_wire_arguments_are_taken_as_they_are_meant(request: pytest.FixtureRequest, wire: str) -> None:
     server = request.getfixturevalue(wire)
     calls = (
         ("memory_create", {"text": "Tea is green", "tags": "tea", "importance": "0.9", "folder": None}),
@@ -367,7 +367,7 @@ def test_over_the_wire_an_unknown_argument_is_named(request: pytest.FixtureReque
         assert outcome(server, tool, {"quary": "a"}) == (False, wanted)
 
 
-def test_a_request_without_what_it_needs_is_refused_in_our_words(stdio: Stdio) -> None:
+def test_a_request_with_missing_parameters_is_refused_in_our_words(stdio: Stdio) -> None:
     error = stdio.ask("tools/call", {})["error"]
     assert error["data"] == {"error": "invalid", "field": "params.name"}
     assert error["message"] == "params.name: give it, it is required."

@@ -412,7 +412,7 @@ def test_no_key_and_no_note_gets_a_namespace_that_cannot_be_named(server: Http, 
         assert "no comma or line break" in json.loads(done.stderr)["message"]
 
 
-def test_a_key_from_before_that_rule_finds_what_it_writes(server: Http, me: Person) -> None:
+def test_a_key_from_before_that_rule_finds_its_own_notes(server: Http, me: Person) -> None:
     made = me.new_key(namespace="old")
     with closing(apsw.Connection(str(server.data_dir / "server.db"))) as connection:
         connection.set_busy_timeout(10_000)

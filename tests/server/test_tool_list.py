@@ -55,7 +55,7 @@ def given(prompt: dict[str, Any]) -> dict[str, str]:
         "--portal-names spec",
     ],
 )
-def test_no_text_names_a_tool_that_is_not_there(tmp_path: Path, flags: str) -> None:
+def test_no_text_names_an_unavailable_tool(tmp_path: Path, flags: str) -> None:
     texts = texts_of(tmp_path, *flags.split())
     assert named_in(texts["instructions"])
     assert texts["instructions"] == texts["discovered"]

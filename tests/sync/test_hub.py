@@ -70,7 +70,7 @@ def test_a_confined_key_does_not_sync(hub: Hub, arguments: tuple[str, dict[str, 
     assert "--confined" in refused.text
 
 
-def test_one_node_pulls_what_another_pushed(hub: Hub, key: str) -> None:
+def test_one_node_pulls_the_notes_that_another_pushed(hub: Hub, key: str) -> None:
     records = [record("n1", "one"), record("n2", "two"), record("n3", "elsewhere", namespace="other")]
     pushed = hub.post("push", key, node="a", records=records).json()
     assert (pushed["refused"], pushed["merged"]) == ([], [])

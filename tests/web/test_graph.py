@@ -37,7 +37,7 @@ def names(site: Site) -> set[str]:
     return {project["name"] for project in site.call("list_projects")["projects"]}
 
 
-def test_what_an_agent_adds_to_a_project_appears(page: Page, site: Site) -> None:
+def test_entities_that_an_agent_adds_appear(page: Page, site: Site) -> None:
     site.call("create_project", name="growing")
     site.call("create_entities", project="growing", entities=[{"name": "Root", "entity_type": "t"}])
     page.goto("/graph?project=growing")

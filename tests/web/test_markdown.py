@@ -27,7 +27,7 @@ https://example.org/b. (https://example.org/c) __bold__ `*code*`
 """
 
 
-def test_what_people_write_is_drawn(page: Page, site: Site) -> None:
+def test_common_markdown_is_drawn(page: Page, site: Site) -> None:
     made = site.call("memory_create", title="All of markdown", content=TEXT)
     page.goto(f"/memories/note/{made['id']}")
     shown = page.locator("article .markdown")

@@ -89,7 +89,7 @@ def test_programs_still_get_not_found(site: Site) -> None:
     assert "json" in site.me.get("/api/nowhere", headers={"Accept": "text/html"}).headers["content-type"]
 
 
-def test_a_user_who_is_signed_out_elsewhere_sees_so_and_can_come_back(browser: Browser, site: Site) -> None:
+def test_a_user_signed_out_elsewhere_sees_that_and_can_sign_in_again(browser: Browser, site: Site) -> None:
     context = browser.new_context(base_url=site.url)
     page, other = context.new_page(), context.new_page()
     other.goto(sign_in_link(site.server))

@@ -283,7 +283,7 @@ def test_a_note_is_written_edited_restored_and_deleted_with_undo(page: Page, sit
     assert not site.call("memory_get", id=id_)["archived"]
 
 
-def test_what_an_agent_writes_appears_without_a_reload(page: Page, site: Site) -> None:
+def test_an_agents_writes_appear_without_a_reload(page: Page, site: Site) -> None:
     page.goto("/memories")
     expect(page.get_by_text("live", exact=True)).to_be_visible()
     first = page.get_by_role("list", name="Found").get_by_role("link").first

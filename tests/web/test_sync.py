@@ -64,7 +64,7 @@ def test_a_namespace_is_enabled_and_reaches_another_computer(page: Page, site: S
     assert_accessible(page)
 
 
-def test_controls_of_a_namespace_and_the_way_back(page: Page, hub: Hub) -> None:
+def test_controls_of_a_namespace_can_be_undone(page: Page, hub: Hub) -> None:
     link(page, hub)
     form = page.get_by_role("form", name="Another namespace")
     form.get_by_label("Another namespace").fill("other-computers")

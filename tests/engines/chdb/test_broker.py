@@ -32,7 +32,7 @@ os._exit(0)
 
 
 @pytest.mark.skipif(landlock.version() == 0, reason="the kernel has no Landlock")
-def test_what_lies_behind_the_environment_is_not_taken_for_what_the_kernel_says(tmp_path: Path) -> None:
+def test_memory_behind_the_environment_is_not_read_as_the_kernels_answer(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     done = subprocess.run(
         [sys.executable, "-c", _LOADED_AFTER_A_TRAP, tmp_path],

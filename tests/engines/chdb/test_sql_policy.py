@@ -128,7 +128,7 @@ def test_nor_in_an_export(app: App, outside: Outside, statement: str) -> None:
     assert outside.traces() == []
 
 
-def test_what_analysts_write_passes(app: App) -> None:
+def test_queries_of_analysts_pass(app: App) -> None:
     given = {"n": 1, "words": ["w2"]}
     for statement in BENIGN:
         result = app.portals.query(CALLER, PORTAL, statement.format(), given if "{{" in statement else {})
@@ -252,7 +252,7 @@ def test_the_role_and_the_sandbox_alone_let_nothing_out(outside: Outside, tmp_pa
     assert outside.traces() == []
 
 
-def test_the_role_alone_stops_all_but_what_the_docs_say(outside: Outside, tmp_path: Path) -> None:
+def test_the_role_alone_stops_all_but_the_documented_functions(outside: Outside, tmp_path: Path) -> None:
     """Without the SQL policy and the sandbox: SET ROLE, INTO OUTFILE and the scalar file() are not its to stop."""
     texts = [text for text in ALL if text and not re.search(r"\0|sleep|SET ROLE|OUTFILE", text)]
     statements = [outside.statement(text) for text in texts]

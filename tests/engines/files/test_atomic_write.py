@@ -36,7 +36,7 @@ def test_a_file_is_written_and_replaced(folder: FolderEntry, tmp_path: Path, dur
 
 
 @pytest.mark.parametrize("there", ["file", "folder", "link", "dangling"])
-def test_a_new_file_never_takes_the_place_of_what_is_there(folder: FolderEntry, tmp_path: Path, there: str) -> None:
+def test_a_new_file_never_replaces_an_existing_one(folder: FolderEntry, tmp_path: Path, there: str) -> None:
     target = tmp_path / "a.md"
     (tmp_path / "other").write_text("other")
     match there:
@@ -93,7 +93,7 @@ def test_a_new_file_never_replaces_one_made_at_the_last_moment_where_there_are_n
 
 
 @pytest.mark.usefixtures("no_renaming_to_new")
-def test_what_goes_wrong_with_a_link_is_not_taken_for_a_lack_of_links(
+def test_other_errors_of_a_hard_link_are_not_treated_as_missing_support(
     folder: FolderEntry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "link", lambda *arguments, **more: full_disk())
@@ -103,7 +103,9 @@ def test_what_goes_wrong_with_a_link_is_not_taken_for_a_lack_of_links(
 
 
 @pytest.mark.parametrize("way", ["at once", "by a link"])
-def test_of_many_who_make_a_file_one_wins(tmp_path: Path, request: pytest.FixtureRequest, way: str) -> None:
+def test_of_many_processes_that_create_a_file_one_wins(
+    tmp_path: Path, request: pytest.FixtureRequest, way: str
+) -> None:
     if way == "by a link":
         request.getfixturevalue("no_renaming_to_new")
     won: list[bytes] = []
@@ -214,7 +216,7 @@ def test_readers_see_the_old_file_or_the_new_one(folder: FolderEntry, tmp_path: 
     assert seen <= set(texts)
 
 
-def test_what_a_crash_left_is_removed_and_nothing_else(folder: FolderEntry, tmp_path: Path) -> None:
+def test_only_leftovers_of_a_crash_are_removed(folder: FolderEntry, tmp_path: Path) -> None:
     kept = ["a.md", ".hidden", "x.memory-mcp-part", ".gitignore"]
     left = [".abc.memory-mcp-part", ".def.memory-mcp-part"]
     for name in (*kept, *left):

@@ -47,7 +47,7 @@ def test_a_zip_that_says_that_it_is_too_large_is_not_opened(tmp_path: Path, coun
     assert caught.value.code == "too_large"
 
 
-def test_a_zip_that_lies_about_a_size_gives_no_more_than_it_says(tmp_path: Path) -> None:
+def test_a_zip_with_a_false_size_gives_no_more_than_it_states(tmp_path: Path) -> None:
     """The headers say 10 bytes, the content is 50 MB."""
     content = bytes(50 * MB)
     path = zipped(tmp_path / "x.zip", a=content)
@@ -84,7 +84,7 @@ def test_a_line_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         list(compressed.lines(io.BytesIO(b"1234567890\n")))
 
 
-def test_nested_zips_share_what_is_allowed(tmp_path: Path) -> None:
+def test_nested_zips_share_one_budget(tmp_path: Path) -> None:
     inner = zipped(tmp_path / "inner.zip", a=bytes(900_000)).read_bytes()
     with BoundedZip(zipped(tmp_path / "x.zip", one=inner, two=inner)) as outer:
         for name, is_left in (("one", True), ("two", False)):

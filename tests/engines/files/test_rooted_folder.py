@@ -152,7 +152,7 @@ def test_symlinks_that_stay_inside_work(app: App, inside: Path) -> None:
 
 
 @pytest.mark.usefixtures("both_ways")
-def test_a_symlink_is_removed_and_moved_itself_and_what_it_leads_to_stays(app: App, inside: Path) -> None:
+def test_a_symlink_is_removed_and_moved_itself_and_its_target_stays(app: App, inside: Path) -> None:
     stores = app.stores
     for name in ("one", "two", "three"):
         (inside / "a" / f"{name}.md").symlink_to("../top.md")
@@ -242,7 +242,7 @@ def open_files() -> int:
 
 
 @pytest.mark.usefixtures("both_ways")
-def test_what_is_missing_says_so_to_the_caller(app: App, inside: Path) -> None:
+def test_a_missing_file_raises_file_not_found(app: App, inside: Path) -> None:
     for path in ("none", "none/x", "top.md/x", "a/b/deep/x", "a/b"):
         with pytest.raises(AppError) as refused:
             app.stores.get(CALLER, "s", path, include_expired=True)

@@ -70,7 +70,7 @@ def test_the_limit_of_memory_ends_it(tmp_path: Path) -> None:
         assert caught.value.limit == "memory"
 
 
-def test_the_limit_of_what_it_writes_holds(tmp_path: Path) -> None:
+def test_the_size_limit_of_its_files_holds(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("a\ne\u0301\n" * 1000)
     with WorkerProcess(ProcessLimits(60, file_bytes=100), writable=[tmp_path]) as worker:
@@ -90,7 +90,7 @@ def test_a_caller_who_leaves_ends_it(endless: Path) -> None:
 
 
 @pytest.mark.skipif(not landlock_version(), reason="the kernel has no Landlock")
-def test_it_opens_what_it_was_given_and_nothing_else(tmp_path: Path) -> None:
+def test_it_can_open_only_the_given_paths(tmp_path: Path) -> None:
     allowed, other = tmp_path / "allowed", tmp_path / "other"
     for folder in (allowed, other):
         folder.mkdir()

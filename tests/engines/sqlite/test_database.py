@@ -104,7 +104,7 @@ def test_threads_write_one_after_another(db: Database) -> None:
     assert count(db) == 200
 
 
-def test_a_file_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_file_of_a_newer_version_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     opened(path, FIRST, SECOND).close()
     before = path.read_bytes()
@@ -145,7 +145,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"this is no database, but long enough to look like one" * 20, b"SQLite format 3\0"]
 )
-def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_database_is_refused_and_unchanged(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(content)
 
@@ -246,7 +246,7 @@ def test_a_backup_put_in_place_after_a_crash_is_read_as_it_was(tmp_path: Path) -
     db.close()
 
 
-def test_a_folder_copied_after_a_crash_keeps_what_is_in_the_wal(tmp_path: Path) -> None:
+def test_a_folder_copied_after_a_crash_keeps_the_content_of_the_wal(tmp_path: Path) -> None:
     original = tmp_path / "original"
     worker = multiprocessing.get_context("spawn").Process(target=_write_and_die, args=(original / "x.db",))
     worker.start()

@@ -121,7 +121,7 @@ def test_every_tool_works_on_adopted_projects(server: Stdio, tmp_path: Path) -> 
     assert len(list((tmp_path / "projects").glob("*.db"))) == 3
 
 
-def test_what_is_there_more_than_once_is_merged_and_nothing_is_lost(server: Stdio) -> None:
+def test_duplicates_are_merged_and_nothing_is_lost(server: Stdio) -> None:
     [ann] = server.call("open_nodes", names=["Ann"], project=NFC)["entities"]
     assert ann["id"] == "ann"
     assert ann["entity_type"] == "person"

@@ -77,7 +77,7 @@ async def test_an_existing_name_says_what_was_not_stored_and_what_to_call(client
     assert "not_stored" not in await call(client, "create_entities", entities=new)
 
 
-async def test_what_may_not_be_empty_is_declared(client: Client) -> None:
+async def test_lower_bounds_are_declared(client: Client) -> None:
     listed = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
     name = listed["create_project"]["properties"]["name"]
     entities = listed["create_entities"]["properties"]["entities"]
@@ -215,7 +215,7 @@ async def test_deleted_entities_stay_hidden_and_can_be_created_again(client: Cli
     assert await call(client, "read_graph") == {"entities": [], "relations": []}
 
 
-async def test_observations_and_relations_are_deleted_by_what_they_say(client: Client) -> None:
+async def test_observations_and_relations_are_deleted_by_their_text(client: Client) -> None:
     await entity(client, "Ann", "likes tea", "plays chess")
     await relate(client, "Ann", "Ann", "knows")
 
@@ -365,7 +365,7 @@ async def test_no_more_is_read_than_is_shown(client: Client, monkeypatch: pytest
     assert sum(read) < MAX_ANSWER_BYTES
 
 
-async def test_only_what_changed_is_marked_as_changed(client: Client, clock: Clock) -> None:
+async def test_only_changed_entities_are_marked_as_changed(client: Client, clock: Clock) -> None:
     for name in ("Ann", "Bob"):
         await entity(client, name, "likes tea" if name == "Ann" else "likes milk")
     clock.now += timedelta(hours=1)

@@ -68,7 +68,7 @@ def test_a_file_of_server_memory_moves_in_and_back_out_the_same(tmp_path: Path) 
     server.close()
 
 
-def test_an_import_adds_what_is_new_and_counts_what_cannot_be(tmp_path: Path) -> None:
+def test_an_import_adds_new_items_and_counts_impossible_ones(tmp_path: Path) -> None:
     more = [
         {"type": "entity", "name": "Ann", "entityType": "cat", "observations": ["likes tea", "sings"]},
         {"type": "relation", "from": "Ann", "to": "Unknown", "relationType": "knows"},
@@ -147,7 +147,7 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypa
 @given(
     st.lists(st.tuples(texts, texts, st.lists(texts, max_size=3)), max_size=5), st.lists(st.tuples(texts, texts, texts))
 )
-def test_what_is_written_is_read_again(
+def test_written_lines_are_read_as_written(
     entities: list[tuple[str, str, list[str]]], ties: list[tuple[str, str, str]]
 ) -> None:
     items: list[Entity | Relation] = [

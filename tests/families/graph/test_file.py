@@ -84,7 +84,9 @@ def found(server: Stdio, words: Iterable[str]) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("when", ["at once", "after the next start"])
 @pytest.mark.parametrize("foreign_keys", [0, 1])
-def test_what_another_program_writes_with_an_old_sqlite_is_found(tmp_path: Path, when: str, foreign_keys: int) -> None:
+def test_rows_that_another_program_wrote_with_an_old_sqlite_are_found(
+    tmp_path: Path, when: str, foreign_keys: int
+) -> None:
     server = Stdio.start(tmp_path, "--families", "graph")
     id_ = server.call("create_project", name="house")["id"]
     new = [{"name": name, "entity_type": "t", "observations": list(observations)} for name, *observations in PEOPLE]
@@ -222,7 +224,7 @@ def test_an_unknown_file_is_removed_only_if_it_is_empty(tmp_path: Path) -> None:
     assert (blank in left, full in left) == (False, True)
 
 
-def test_what_other_programs_keep_there_is_left_alone(tmp_path: Path) -> None:
+def test_files_of_other_programs_stay(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path, "--families", "graph")
     id_ = server.call("create_project", name="house")["id"]
     server.close()
@@ -287,9 +289,7 @@ def test_a_project_is_made_and_worked_in_at_once_or_not_at_all(app: App, monkeyp
     assert app.graph.projects(ME, None).projects == []
 
 
-def test_a_deleted_project_whose_file_is_in_use_is_deleted_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_project_whose_file_is_in_use_can_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "LOCK_TIMEOUT_S", 0.05)
     chosen = settings.load({"data_dir": tmp_path, "families": "graph"}, environ={}).settings
     with open_app(chosen) as app:

@@ -160,7 +160,7 @@ async def test_no_query_is_an_error(client: Client) -> None:
 # Filters
 
 
-async def test_filters_narrow_what_is_searched_before_the_limit(client: Client, app: App) -> None:
+async def test_filters_apply_before_the_limit(client: Client, app: App) -> None:
     for number in range(300):
         write(app, "deploy deploy deploy", namespace="loud", importance=1.0, title=f"deploy {number}")
     write(app, "once we had to deploy by hand, on a Sunday", namespace="quiet", importance=0.1, tags=("by-hand",))
@@ -318,7 +318,7 @@ async def test_a_match_in_the_title_alone_shows_the_beginning(client: Client) ->
     assert hit["snippet"] == "Short text."
 
 
-async def test_a_snippet_keeps_lines_and_marks_what_is_left_out(client: Client) -> None:
+async def test_a_snippet_keeps_lines_and_marks_gaps(client: Client) -> None:
     await create(client, f"{FILLER}\n\nthe\twombat\nsleeps {FILLER}")
 
     [hit] = await search(client, "wombat")

@@ -91,7 +91,7 @@ async def test_a_derived_title_follows_the_first_line(client: Client) -> None:
     assert (await update(client, note, content="yet another line"))["title"] == "My own"
 
 
-async def test_an_update_changes_what_it_names_and_nothing_else(client: Client, clock: Clock) -> None:
+async def test_an_update_changes_only_the_given_fields(client: Client, clock: Clock) -> None:
     note = await create(client, "text", title="t", tags=["a"], folder="f", metadata={"k": 1}, namespace="n")
 
     for change in (

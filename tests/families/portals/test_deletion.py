@@ -72,7 +72,7 @@ def test_rows_that_match_are_gone_with_the_condition_that_named_them(server: Std
         ({"n": 7}, [1, 2, 3, None]),
     ],
 )
-def test_what_does_not_match_stays_as_it_is(server: Stdio, where: dict[str, Any], left: list[int | None]) -> None:
+def test_rows_that_do_not_match_stay(server: Stdio, where: dict[str, Any], left: list[int | None]) -> None:
     table = f"t_{secrets.token_hex(4)}"
     write(server, table, {"n": 1, "text": "abc", "more": {"x": [1]}}, {"n": 2, "text": "b", "more": {}})
     write(server, table, {"n": 3, "text": None, "more": {"y": {"z": 1}}}, {"n": None, "text": "c", "more": {}})
@@ -104,7 +104,7 @@ def test_the_audit_log_names_columns_and_counts(server: Stdio, data_dir: Path, t
 
 
 @pytest.mark.parametrize("prefix", ["_copy_", "_import_"])
-def test_rows_go_from_what_a_server_left_that_was_killed(
+def test_rows_are_deleted_from_leftovers_of_a_killed_server_too(
     server: Stdio, data_dir: Path, token: str, prefix: str
 ) -> None:
     """A deletion or import that was killed leaves a copy of the table. A later deletion and a later file are without

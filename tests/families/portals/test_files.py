@@ -103,7 +103,7 @@ async def bring_in(client: Client, source: str, format_: str, **more: Any) -> di
 @pytest.mark.parametrize(
     ("format_", "ending"), [("json", "json"), ("json", "jsonl"), ("csv", "csv"), ("parquet", "parquet")]
 )
-async def test_a_table_comes_back_from_a_file_as_it_was(
+async def test_an_exported_table_is_imported_unchanged(
     client: Client, imports: Path, table: str, format_: str, ending: str
 ) -> None:
     await write(client, table, *RECORDS)
@@ -283,7 +283,7 @@ async def test_an_import_is_all_or_nothing(client: Client, imports: Path, data_d
         ("long.json", b'{"s": ["a", "' + b"x" * 1_048_577 + b'"]}', "too_large", "'s' of record 1 is over 1 MiB"),
     ],
 )
-async def test_what_a_record_may_not_hold_is_refused_in_a_file_too(
+async def test_values_that_records_may_not_have_are_refused_in_files_too(
     client: Client, imports: Path, table: str, name: str, content: bytes, error: str, message: str
 ) -> None:
     await write(client, "there", {"n": 1})
@@ -350,7 +350,7 @@ async def test_a_column_of_dates_in_a_csv_file(
 
 @pytest.mark.parametrize("bad", ["2026-02-30", "soon", "2026-02-30T10:00:00Z", "20260131"])
 @pytest.mark.parametrize("format_", ["csv", "json"])
-async def test_what_is_no_date_of_a_column_is_refused_in_a_file(
+async def test_a_text_that_is_no_date_is_refused_in_a_file(
     client: Client, imports: Path, table: str, format_: str, bad: str
 ) -> None:
     await write(client, table, {"day": "2026-01-31"})
@@ -495,7 +495,7 @@ def test_a_file_over_the_limit_is_too_large(app: App, imports: Path) -> None:
 # Whole portals
 
 
-async def test_a_portal_comes_back_whole_from_its_file(client: Client, table: str) -> None:
+async def test_an_exported_portal_is_imported_unchanged(client: Client, table: str) -> None:
     portal = f"mem://tests/{table}"
     answer = await bring_in(client, "source.db", "db", portalUri=portal)
     assert answer == {"portalUri": portal, "table": "messages, things", "imported": 4}
@@ -516,7 +516,7 @@ async def test_a_portal_comes_back_whole_from_its_file(client: Client, table: st
     assert missing["error"] == "not_found"
 
 
-def test_a_file_says_what_it_holds_and_nothing_deleted_is_in_it(exported_db: bytes, tmp_path: Path) -> None:
+def test_a_portal_file_lists_its_contents_and_has_no_deleted_rows(exported_db: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(exported_db)
     manifest = archive.manifest(path)
@@ -548,7 +548,7 @@ def test_plain_chdb_opens_a_file_as_the_docs_show(exported_db: bytes, tmp_path: 
     assert "tests/source" in done.stdout
 
 
-def test_the_command_line_shows_what_a_file_holds(exported_db: bytes, tmp_path: Path) -> None:
+def test_the_command_line_shows_the_contents_of_a_file(exported_db: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(exported_db)
     done = CliRunner().invoke(cli, ["portal", "open", str(path), "--json"], catch_exceptions=False)
@@ -600,7 +600,7 @@ async def test_tables_that_are_there_get_more_columns_or_the_file_is_refused_who
     ]
 
 
-def test_what_is_sent_to_an_engine_twice_happens_once(
+def test_a_statement_sent_twice_has_one_effect(
     app: App, imports: Path, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An engine that dies between doing and answering gets the request again."""
@@ -652,7 +652,7 @@ def test_a_file_of_several_tables_comes_whole_or_not_at_all(
     }
 
 
-def test_messages_from_a_file_get_what_messages_have(app: App, imports: Path, table: str) -> None:
+def test_messages_from_a_file_get_the_default_fields(app: App, imports: Path, table: str) -> None:
     portal = f"mem://tests/{table}"
     (imports / "messages.csv").write_text("role,content,mood\nuser,hello,good\n")
     assert _import(app, "messages.csv", "csv", portal=portal).imported == 1
@@ -718,7 +718,7 @@ def test_an_export_has_limits(tmp_path: Path) -> None:
         ("packed.json", gzip.compress(b"[]", mtime=0)),
     ],
 )
-async def test_what_cannot_be_read_is_refused_and_named(
+async def test_an_unreadable_file_is_refused_and_named(
     client: Client, data_dir: Path, name: str, content: bytes
 ) -> None:
     (data_dir / "imports").mkdir(exist_ok=True)
@@ -740,7 +740,7 @@ async def test_codes_of_digits_in_a_csv_file_stay_texts(client: Client, data_dir
     ]
 
 
-def test_what_a_file_says_of_its_tables_cannot_be_changed(app: App) -> None:
+def test_the_list_of_tables_in_a_file_cannot_be_changed(app: App) -> None:
     put(app, "sealed", [{"id": 1}])
     made = _made(app, _export(app, "sealed.db", "db"))
     content = made.read_bytes()
@@ -1042,7 +1042,7 @@ def test_a_bad_file_is_refused_and_nothing_is_changed(app: App, imports: Path, e
 
 
 @pytest.mark.parametrize("kind", ["in a shard", "listed twice"])
-def test_what_was_restored_is_looked_at_too(
+def test_restored_tables_are_checked_too(
     app: App, imports: Path, exported_db: bytes, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second check, with the first one switched off."""
@@ -1134,7 +1134,7 @@ def test_values_of_any_type_come_back_from_a_file_as_they_were(app: App, imports
     )
 
 
-def test_a_file_whose_parts_are_only_repacked_is_taken(app: App, imports: Path, exported_db: bytes) -> None:
+def test_a_repacked_file_is_accepted(app: App, imports: Path, exported_db: bytes) -> None:
     """The hostile ones above are refused for what they hold, not for how these tests pack them."""
     (imports / "repacked.db").write_bytes(_packed(_parts(exported_db)))
     assert _import(app, "repacked.db", "db", portal="mem://tests/repacked").imported == 4
@@ -1196,7 +1196,7 @@ def test_an_address_of_this_machine_or_its_network_is_refused(host: str) -> None
 @pytest.mark.parametrize(
     "host", ["93.184.215.14", "8.8.8.8", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "::ffff:8.8.8.8", "2a00:1450::1"]
 )
-def test_an_address_out_in_the_web_is_taken_as_it_is(host: str) -> None:
+def test_a_public_address_is_used_as_it_is(host: str) -> None:
     assert downloads._public_address(host, 443) == host
 
 

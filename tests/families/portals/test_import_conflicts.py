@@ -69,7 +69,7 @@ async def test_append_adds_rows_and_columns(client: Client, portal: str) -> None
     assert "`more`" in statement[0]["value"]
 
 
-async def test_append_of_what_does_not_fit_changes_no_table(client: Client, app: App, portal: str) -> None:
+async def test_appending_values_that_do_not_fit_changes_no_table(client: Client, app: App, portal: str) -> None:
     given = {"portalUri": portal, "source": "both.db", "format": "db", "onConflict": "append"}
     for there, message in (({"n": "a text"}, "'n' of 'b'"), ({"id": 1, "n": 7}, "needs an 'id'")):
         app.portals.delete(CALLER, portal, "b", None, confirm=True)

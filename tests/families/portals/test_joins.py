@@ -44,7 +44,7 @@ def test_a_query_reads_other_portals_of_its_namespace_as_they_are_now(app: App, 
         assert list((data_dir / "portals" / "team" / portal / "staging").iterdir()) == []
 
 
-def test_a_portal_called_like_a_table_does_not_stand_in_its_way(app: App) -> None:
+def test_a_portal_with_the_name_of_a_table_does_not_hide_it(app: App) -> None:
     put(app, "people", [{"id": 9, "name": "own"}], EVENTS)
     put(app, "people", [{"id": 1, "name": "other"}], "mem://team/people")
     assert ask(app, "SELECT people.name AS name FROM people", portal=EVENTS) == [{"name": "own"}]

@@ -52,7 +52,7 @@ def listed(server: Stdio, portal: str) -> dict[str, Any]:
     return next(one for one in resources if one["uri"] == portal)
 
 
-def test_a_portal_is_called_what_was_written(server: Stdio, data_dir: Path) -> None:
+def test_a_portal_has_the_written_name(server: Stdio, data_dir: Path) -> None:
     write(server, PORTAL, 1, 2, **LABELS)
     assert shown(server, PORTAL) == tuple(LABELS.values())
     resource = listed(server, PORTAL)

@@ -65,7 +65,7 @@ def test_a_directory_that_was_deleted_and_begun_again_works_at_once(
     os.close(former)
 
 
-def test_a_server_of_a_deleted_directory_serves_the_one_that_has_taken_its_place(tmp_path: Path) -> None:
+def test_a_server_of_a_deleted_directory_serves_its_replacement(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     old = start(data_dir)
     write(old, 1)

@@ -87,7 +87,7 @@ def test_a_portal_is_deleted_only_with_confirm(
     assert "mem://tests/kept" in listed(servers[1])
 
 
-def test_who_may_not_delete_does_not(servers: tuple[Stdio, Stdio], data_dir: Path) -> None:
+def test_deleting_a_portal_needs_its_scope(servers: tuple[Stdio, Stdio], data_dir: Path) -> None:
     write(servers[0], "a", portal="mem://tests/kept")
     reader = start(data_dir, "--scopes", "read_memory,write_memory")
     assert reader.call("portal_delete", portalUri="mem://tests/kept", confirm=True)["error"] == "scope_required"
@@ -95,7 +95,7 @@ def test_who_may_not_delete_does_not(servers: tuple[Stdio, Stdio], data_dir: Pat
     assert "mem://tests/kept" in listed(servers[0])
 
 
-def test_what_an_unfinished_deletion_left_goes_with_the_next_start(tmp_path: Path) -> None:
+def test_the_next_start_finishes_an_interrupted_deletion(tmp_path: Path) -> None:
     server = start(tmp_path)
     write(server, "a")
     write(server, "b", portal="mem://other/two")

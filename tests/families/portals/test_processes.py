@@ -155,9 +155,7 @@ def _is_alive(pid: int) -> bool:
     return "State:\tZ" not in status
 
 
-def test_how_an_engine_ended_that_did_not_leave_by_itself_is_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_end_of_a_crashed_engine_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     others = set(threading.enumerate())
     engine = engine_client.EngineConnections(tmp_path / "portal", {"max_execution_time": 5})
     engine.run("SELECT 1")
@@ -265,7 +263,7 @@ def test_where_all_engines_of_a_user_are_busy_another_is_refused(tmp_path: Path)
     server.close()
 
 
-def test_where_a_sandbox_is_required_and_missing_portals_say_what_is(
+def test_portals_say_what_a_required_sandbox_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(landlock, "version", lambda: 0)

@@ -168,7 +168,7 @@ async def test_a_hostile_name_is_refused_in_a_short_message(client: Client, name
         assert len(refused["message"]) < 800
 
 
-async def test_an_export_names_what_its_query_lacks(client: Client) -> None:
+async def test_an_export_names_the_unknown_column_of_its_query(client: Client) -> None:
     for sql, code, nearest in (
         ("SELECT nam FROM people", "unknown_column", "name"),
         ("SELECT * FROM peple", "unknown_table", "people"),

@@ -89,7 +89,7 @@ def test_a_missing_id_is_null_or_refused_and_never_zero(app: App, table: str, co
 
 
 @pytest.mark.usefixtures("imports")
-def test_what_messages_lack_is_filled_in_from_files_too(app: App) -> None:
+def test_missing_fields_of_messages_are_filled_in_from_files_too(app: App) -> None:
     content = "role,content,timestamp\nuser,a,\nuser,b,2026-01-31T10:00:00Z\n"
     bring_in(app, "messages", content, "csv")
     found = ask(app, "SELECT id, timestamp FROM messages ORDER BY content")
@@ -149,7 +149,7 @@ def test_a_long_text_is_put_into_nfc_where_it_is_parted_too(tmp_path: Path) -> N
         ('[{"a": 1}, 5]', "json", "record 2 is no object"),
     ],
 )
-def test_what_would_become_another_value_is_refused(
+def test_a_value_that_the_engine_would_change_is_refused(
     app: App, table: str, content: str, format_: Format, message: str
 ) -> None:
     with pytest.raises(Invalid, match=r"^source: ") as refused:
@@ -172,7 +172,7 @@ def test_what_would_become_another_value_is_refused(
         ('[{"s": "1"}, {"s": 2}]', "json"),
     ],
 )
-def test_a_value_that_does_not_fit_a_column_that_is_there_is_named(app: App, content: str, format_: Format) -> None:
+def test_a_value_that_does_not_fit_an_existing_column_is_named(app: App, content: str, format_: Format) -> None:
     put(app, "there", [{"n": 1, "f": 1.5, "s": "x"}])
     name = content.strip('[{"')[0]
     with pytest.raises(Invalid, match=f"'{name}' (of record 2 (is .*, which )?does not fit|holds)"):

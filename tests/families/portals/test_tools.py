@@ -161,7 +161,7 @@ async def test_columns_of_one_name_are_distinguished(client: Client) -> None:
 # Refusals
 
 
-async def test_a_portal_that_is_not_there_is_not_found_and_not_made(client: Client, data_dir: Path) -> None:
+async def test_a_missing_portal_is_not_found_and_not_created(client: Client, data_dir: Path) -> None:
     calls: dict[str, dict[str, Any]] = {
         "query": {"sql": "SELECT 1"},
         "delete": {"table": "t", "confirm": True},
@@ -176,7 +176,7 @@ async def test_a_portal_that_is_not_there_is_not_found_and_not_made(client: Clie
     assert not (data_dir / "portals" / "unknown").exists()
 
 
-async def test_an_address_that_is_none_is_refused_and_says_what_one_looks_like(client: Client) -> None:
+async def test_a_malformed_address_is_refused_with_the_right_form(client: Client) -> None:
     for uri in (
         *(
             "",
@@ -462,7 +462,7 @@ async def test_a_value_is_never_bent_to_fit_its_column(client: Client, table: st
     assert await values(client, f"SELECT count() FROM {table}") == [1]
 
 
-async def test_what_may_be_missing_is_null_or_empty(client: Client, table: str) -> None:
+async def test_missing_values_are_null_or_empty(client: Client, table: str) -> None:
     await write(client, table, {"n": 1, "texts": ["a"], "object": {"a": 1}}, {})
     await write(client, table, {"n": None, "texts": None, "object": None})
 
@@ -556,7 +556,7 @@ often = settings(max_examples=30, suppress_health_check=[HealthCheck.function_sc
 
 @often
 @given(text=anything, several=st.lists(anything, max_size=5), number=numbers, float_=floats, truth=st.booleans())
-def test_what_goes_in_as_a_parameter_comes_out_equal(
+def test_a_parameter_is_returned_unchanged(
     app: App, text: str, several: list[str], number: int, float_: float, truth: bool
 ) -> None:
     sql = """
@@ -582,7 +582,7 @@ def test_what_goes_in_as_a_parameter_comes_out_equal(
         max_size=3,
     )
 )
-def test_what_goes_in_as_records_comes_out_equal(app: App, records: list[dict[str, Any]]) -> None:
+def test_records_are_returned_unchanged(app: App, records: list[dict[str, Any]]) -> None:
     mark = uuid4().hex
     fixed = {
         "text": "",
@@ -653,7 +653,7 @@ async def test_a_text_inside_of_an_object_stays_the_text_it_is(client: Client, t
     await call(client, "portal_delete", portalUri=PORTAL, table="texts", confirm=True)
 
 
-async def test_what_is_no_time_or_number_is_refused_not_guessed(client: Client) -> None:
+async def test_a_text_that_is_no_time_or_number_is_refused(client: Client) -> None:
     good = {"id": 1, "at": "2026-01-01T00:00:00Z"}
     await call(client, "portal_write", portalUri=PORTAL, table="times", data=[good])
     for bad in ({"id": 2, "at": "May"}, {"id": 2, "at": "5"}, {"id": 2, "at": 1_700_000_000_000}, {"id": ""}):
@@ -861,7 +861,7 @@ TEN = [
 ]
 
 
-async def test_a_delete_takes_what_matches_and_leaves_the_rest(mcp_server: McpServer, table: str) -> None:
+async def test_a_delete_removes_only_matching_rows(mcp_server: McpServer, table: str) -> None:
     cases: list[tuple[dict[str, Any], list[int]]] = [
         ({"n": 3}, [3]),
         ({"n": [3, 4, 99]}, [3, 4]),
@@ -955,7 +955,7 @@ async def test_a_whole_table_goes_only_when_that_is_confirmed(client: Client, ta
     assert await types(client, table) == {"n": "Nullable(String)"}
 
 
-def test_what_is_deleted_leaves_the_disk_within_seconds(app: App, data_dir: Path) -> None:
+def test_deleted_rows_leave_the_disk_within_seconds(app: App, data_dir: Path) -> None:
     folder = data_dir / "portals" / "tests" / "purged"
     portal, mark = "mem://tests/purged", uuid4().hex
     put(app, "secrets", [{"n": 1, "text": f"{mark}-row"}, {"n": 2, "text": "stays"}], portal)

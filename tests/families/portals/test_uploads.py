@@ -29,7 +29,7 @@ def test_pieces_follow_each_other_and_one_that_comes_twice_counts_once(tmp_path:
     assert (tmp_path / "uploads" / "x.csv").read_bytes() == b"again"
 
 
-def test_what_is_too_large_or_no_base64_is_refused(tmp_path: Path) -> None:
+def test_a_piece_that_is_too_large_or_no_base64_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid) as refused:
         uploads.add(tmp_path, "x.csv", 95, encoded(b"123456"), max_bytes=100)
     assert refused.value.code == "too_large"
@@ -110,7 +110,7 @@ def test_the_bounds_of_uploads_hold_for_many_at_once(tmp_path: Path) -> None:
     assert added == len(files) == 300 * uploads.MAX_TOTAL_FACTOR // 100
 
 
-def test_uploads_together_take_up_twice_what_one_may(tmp_path: Path) -> None:
+def test_uploads_together_may_be_twice_as_large_as_one(tmp_path: Path) -> None:
     for name in ("a", "b"):
         uploads.add(tmp_path, name, 0, encoded(b"x" * 90), max_bytes=100)
     with pytest.raises(Conflict, match="too much"):
@@ -118,7 +118,7 @@ def test_uploads_together_take_up_twice_what_one_may(tmp_path: Path) -> None:
     uploads.add(tmp_path, "c", 0, encoded(b"x" * 20), max_bytes=100)
 
 
-def test_an_upload_is_imported_and_an_export_comes_back_whole(app: App, table: str) -> None:
+def test_an_upload_is_imported_and_an_export_downloaded_whole(app: App, table: str) -> None:
     portals = app.portals
     source = portals.imports.receive(CALLER, f"{table}.csv", 0, encoded(b"id,a\n1,x\n2,y\n")).source
     imported = portals.imports.import_file(CALLER, PORTAL, source, "csv", table, {}, lambda *_: None)

@@ -170,7 +170,7 @@ async def test_a_list_of_several_kinds_comes_out_as_it_went_in(client: Client, t
     assert await values(client, f"SELECT l FROM {table} ORDER BY n") == lists
 
 
-def test_what_cannot_be_widened() -> None:
+def test_columns_that_cannot_be_widened() -> None:
     for kind, found in (
         *(("Nullable(String)", [5]), ("Nullable(Bool)", [1]), ("Nullable(Float64)", [2**53 + 1]), ("UUID", ["x"])),
         *(("Int64", [True]), ("Int64", [[1]]), ("Int64", [2**127]), ("Int64", [1.5, 2**53 + 1]), ("Date", ["x"])),

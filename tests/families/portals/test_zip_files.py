@@ -108,7 +108,7 @@ def put_zip(data_dir: Path, files: dict[str, bytes | str], name: str = "in.zip",
 
 
 @pytest.mark.parametrize("format_", ["json", "csv", "parquet"])
-async def test_a_zip_comes_back_as_it_was(client: Client, data_dir: Path, format_: str) -> None:
+async def test_an_exported_zip_is_imported_unchanged(client: Client, data_dir: Path, format_: str) -> None:
     made = await call(client, "portal_export", portalUri=PORTAL, destination=f"all.{format_}.zip", format=format_)
     (data_dir / "imports").mkdir(exist_ok=True)
     (data_dir / "imports" / "back.zip").write_bytes((data_dir / "exports" / made["destination"]).read_bytes())
@@ -168,7 +168,7 @@ async def test_a_zip_that_holds_something_else_or_too_much_is_refused(
     assert (await refusal(client, "portal_view", portalUri=portal))["error"] == "not_found"
 
 
-async def test_what_is_no_whole_zip_is_refused(client: Client, data_dir: Path) -> None:
+async def test_an_incomplete_zip_is_refused(client: Client, data_dir: Path) -> None:
     put_zip(data_dir, {"a.csv": "n\n" + "1\n" * 1000}, compression=zipfile.ZIP_DEFLATED)
     whole = (data_dir / "imports" / "in.zip").read_bytes()
     encrypted = bytearray(whole)

@@ -190,7 +190,7 @@ def test_a_page_ends_where_nothing_is_torn() -> None:
         "mem://../x",
     ],
 )
-async def test_what_is_not_there_is_not_found(client: Client, ref: str) -> None:
+async def test_a_missing_memory_is_not_found(client: Client, ref: str) -> None:
     await call(client, "add_memory", store="diary", path="days/one", content=TEAPOT)
     await call(client, "create_project", name="house")
     refused = await refusal(client, "recall_open", ref=ref)

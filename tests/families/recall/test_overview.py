@@ -125,7 +125,7 @@ def test_a_family_that_cannot_be_read_does_not_hide_the_others(app: App, tmp_pat
     assert "stores cannot be read: stores.yaml" in str(found.notice)
 
 
-def test_only_what_the_caller_may_see_is_counted(app: App) -> None:
+def test_only_visible_memories_are_counted(app: App) -> None:
     for namespace in ("own", "other"):
         app.notes.writer.create(ME, Author(), NewNote("x", namespace=namespace))
     confined = replace(ME, namespace="own", is_confined=True, families=frozenset({"notes", "portals", "recall"}))

@@ -70,7 +70,7 @@ def just_after(patch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) ->
 @pytest.mark.parametrize("look", [recent, listed])
 @pytest.mark.parametrize("moment", ["_read_changed", "_read_and_store"])
 @pytest.mark.parametrize("is_settled", [True, False])
-def test_what_a_slower_process_saw_before_hides_no_memory(
+def test_an_older_state_stored_by_a_slower_process_hides_no_memory(
     app: App,
     elsewhere: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -97,7 +97,7 @@ def test_what_a_slower_process_saw_before_hides_no_memory(
         assert sorted(act(app)) == ["a", "f", "g"]
 
 
-def test_what_a_slower_process_read_before_is_not_taken_for_what_a_file_says(
+def test_an_older_text_stored_by_a_slower_process_is_not_used(
     app: App, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     register(app, elsewhere)
@@ -158,7 +158,7 @@ def test_a_file_that_cannot_be_read_any_more_is_forgotten_until_it_can(app: App,
     assert (sorted(recent(app)), listed(app)) == (["a", "b"], ["a", "b"])
 
 
-def test_what_cannot_be_read_at_the_last_moment_is_left_out(app: App, elsewhere: Path) -> None:
+def test_a_file_that_becomes_unreadable_is_left_out(app: App, elsewhere: Path) -> None:
     """The cache knows these files: they need not be read to be chosen."""
     register(app, elsewhere)
     for name in ("a.md", "b.md"):
@@ -264,7 +264,7 @@ def test_many_expired_memories_of_one_category_are_all_pruned(app: App, elsewher
 # index.yaml
 
 
-def test_an_index_that_cannot_be_read_is_left_alone(app: App, tmp_path: Path) -> None:
+def test_an_index_that_cannot_be_read_is_unchanged(app: App, tmp_path: Path) -> None:
     app.stores.add(CALLER, "s", "x", "c", Metadata())
     theirs = write(tmp_path / "stores" / "s", "index.yaml", "site: mine\n")
     with unreadable("index.yaml"):

@@ -75,7 +75,7 @@ def test_a_folder_is_registered_listed_and_unregistered_and_stays_as_it_is(tmp_p
     assert tree(elsewhere) == before
 
 
-def test_it_says_what_it_did_in_words(tmp_path: Path, elsewhere: Path) -> None:
+def test_it_prints_its_result_as_a_sentence(tmp_path: Path, elsewhere: Path) -> None:
     added = process("stores", "add", "vault", str(elsewhere), data_dir=tmp_path)
     assert (added.returncode, added.stdout) == (0, f"vault is registered: {elsewhere}\n")
     removed = run("stores", "remove", "vault", data_dir=tmp_path)
@@ -83,7 +83,7 @@ def test_it_says_what_it_did_in_words(tmp_path: Path, elsewhere: Path) -> None:
     assert "files stay" in removed.stdout
 
 
-def test_a_relative_path_is_taken_from_where_one_stands(
+def test_a_relative_path_starts_at_the_current_folder(
     tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (elsewhere / "notes").mkdir()
@@ -106,7 +106,7 @@ def test_a_relative_path_is_taken_from_where_one_stands(
         (["remove", "none"], "not registered"),
     ],
 )
-def test_what_is_refused_leaves_with_one_and_says_why(
+def test_a_refusal_exits_with_one_and_says_why(
     tmp_path: Path, elsewhere: Path, arguments: list[str], message: str
 ) -> None:
     write(elsewhere, "file", "x")
@@ -146,7 +146,7 @@ def test_a_store_that_agents_made_keeps_its_files_when_it_is_unregistered(app: A
     assert len(app.stores.list_category(CALLER, "s", None, 0, include_expired=False).memories) == 2
 
 
-def test_a_registry_edited_by_hand_keeps_what_was_written_there(app: App, tmp_path: Path, elsewhere: Path) -> None:
+def test_a_registry_edited_by_hand_keeps_its_lines(app: App, tmp_path: Path, elsewhere: Path) -> None:
     by_hand = f'# mine\n2026: "{elsewhere}" # this year\ntrue:   {elsewhere}\nnull: {elsewhere}\n'
     (tmp_path / "stores.yaml").write_text(by_hand)
     assert [store.name for store in app.stores.all(CALLER)] == ["2026", "null", "true"]
@@ -227,7 +227,7 @@ def test_the_folder_of_stores_may_be_a_symlink(app: App, tmp_path: Path, elsewhe
     assert (elsewhere / "s" / "a.md").is_file()
 
 
-def test_what_a_relative_path_in_the_registry_leads_to_is_not_ours(app: App, tmp_path: Path, elsewhere: Path) -> None:
+def test_a_store_with_a_relative_path_in_the_registry_is_not_ours(app: App, tmp_path: Path, elsewhere: Path) -> None:
     write(elsewhere, "a.md")
     (tmp_path / "stores.yaml").write_text(f"s: {os.path.relpath(elsewhere, tmp_path)}\n")
     before = tree(elsewhere)

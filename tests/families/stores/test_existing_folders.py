@@ -106,7 +106,7 @@ async def test_every_note_is_read_listed_and_recent_and_nothing_is_changed(
     assert tree(vault) == before
 
 
-async def test_notes_say_what_their_authors_wrote(client: Client, vault: Path) -> None:
+async def test_notes_are_read_as_their_authors_wrote_them(client: Client, vault: Path) -> None:
     assert await content(client, "Home") == VAULT["Home.md"].removesuffix("\n")
     assert (await metadata(client, "Daily/2026-01-02"))["tags"] == ["daily", "winter"]
     found = await metadata(client, "Daily/2026-01-03")
@@ -126,7 +126,7 @@ async def test_notes_say_what_their_authors_wrote(client: Client, vault: Path) -
     assert await content(client, "日本語/メモ") == "こんにちは"
 
 
-async def test_what_is_hidden_or_no_note_is_not_there(client: Client, vault: Path) -> None:
+async def test_hidden_and_other_files_are_not_listed(client: Client, vault: Path) -> None:
     assert "attachments" in await subcategories(client)
     assert not [name for name in await subcategories(client) if name.startswith(".")]
     for path in (".obsidian/plugins/x/README", ".trash/old"):
@@ -156,7 +156,7 @@ async def test_an_update_changes_that_very_file(client: Client, vault: Path, nam
     assert [line for line in kept if line not in now.splitlines(keepends=True)] == []
 
 
-async def test_what_cannot_be_changed_safely_is_not(client: Client, vault: Path) -> None:
+async def test_files_that_cannot_be_changed_safely_are_not(client: Client, vault: Path) -> None:
     (vault / "latin.md").write_bytes("---\nauthor: José\n---\ncafé\n".encode("latin-1"))
     before = tree(vault)
     await refused(client, "update_memory", "conflict", path="Projects/broken", tags=["x"])

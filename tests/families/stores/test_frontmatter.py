@@ -42,7 +42,7 @@ def can_be_changed(file: File) -> bool:
 @example("\n\n---\n")
 @example("\r\n")
 @example("\ufeff---\n---\n")
-def test_any_content_comes_back_except_for_line_ends_at_its_end(content: str) -> None:
+def test_any_content_is_read_as_written_except_line_ends_at_its_end(content: str) -> None:
     text = frontmatter.new(Metadata(NOW, NOW), content)
     assert parse(text).content == content.rstrip("\r\n")
     assert parse(text).metadata == Metadata(NOW, NOW)
@@ -76,13 +76,13 @@ def test_metadata_alone_leaves_any_body_as_it_is(body: str) -> None:
 
 
 @given(contents)
-def test_a_text_taken_apart_gives_the_same_text_again(text: str) -> None:
+def test_the_parts_of_a_text_joined_give_the_same_text(text: str) -> None:
     file = parse(text)
     assert file.opening + file.front + file.closing + file.body == text.removeprefix("" if file.opening else "\ufeff")
 
 
 @given(st.lists(words), st.lists(words), words)
-def test_any_metadata_comes_back(tags: list[str], citations: list[str], source: str) -> None:
+def test_any_metadata_is_read_as_written(tags: list[str], citations: list[str], source: str) -> None:
     metadata = Metadata(NOW, NOW, tags, source, NOW, citations)
     found = parse(frontmatter.new(metadata, "x")).metadata
     assert (found.tags, found.source, found.citations, found.expires_at) == (tags, source, citations, NOW)
@@ -152,7 +152,7 @@ KEPT = [
 @pytest.mark.parametrize("front", KEPT)
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("bom", ["", "\ufeff"])
-def test_what_is_not_ours_stays_to_the_byte(front: str, end: str, bom: str) -> None:
+def test_lines_of_others_stay_to_the_byte(front: str, end: str, bom: str) -> None:
     text = f"{bom}---\n{front}---\nbody\nof two lines\n".replace("\n", end)
     after = rewritten(parse(text), {**STAMPED, "tags": ["t"]}, None)
     kept = [line for line in after.splitlines(keepends=True) if line in text.splitlines(keepends=True)]
@@ -277,7 +277,7 @@ def test_broken_front_matter_reads_as_it_stands_and_is_not_changed(front: str) -
 @pytest.mark.parametrize(
     "text", ["---", "---\n", "---\nno end", "----\na: b\n----\n", " ---\na: b\n---\n", "--\na\n--"]
 )
-def test_what_only_starts_like_front_matter_is_the_body(text: str) -> None:
+def test_text_that_only_starts_like_front_matter_is_the_body(text: str) -> None:
     file = parse(text)
     assert not file.is_broken
     assert file.content == text.removesuffix("\n")

@@ -126,7 +126,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("foreign", FOREIGN.values(), ids=FOREIGN.keys())
-async def test_an_index_about_something_else_is_left_alone(client: Client, ours: Path, foreign: str) -> None:
+async def test_an_index_about_something_else_is_unchanged(client: Client, ours: Path, foreign: str) -> None:
     await add(client, "a/one")
     (ours / "a" / "index.yaml").write_text(foreign)
     await listed(client, "a")
@@ -214,7 +214,7 @@ async def test_every_index_is_yaml_that_others_read(client: Client, app: App, el
 
 
 @pytest.mark.parametrize("is_settled", [True, False])
-async def test_what_an_editor_saved_in_place_is_seen_at_once(client: Client, ours: Path, is_settled: bool) -> None:
+async def test_an_edit_saved_in_place_is_seen_at_once(client: Client, ours: Path, is_settled: bool) -> None:
     """The same file, the same size; and many times within a tick of the clock."""
     await add(client, "c/first")
     file = write(ours, "c/note.md", "version 000")

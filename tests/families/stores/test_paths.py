@@ -113,7 +113,7 @@ def test_no_path_whatsoever_reads_or_writes_outside(among: tuple[App, Path], one
 
 
 @given(ways)
-def test_a_path_that_is_taken_has_parts_that_stay(path: str) -> None:
+def test_an_accepted_path_has_parts_that_stay(path: str) -> None:
     try:
         parts = paths.parse(path)
     except Invalid:
@@ -225,7 +225,7 @@ NAMES = ["Q: why", "what?", "a*b", "con", "x" * 200, "ends with dot.", " spaces 
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_file_that_is_there_may_be_called_what_the_system_allows(
+async def test_an_existing_file_may_have_any_name_the_system_allows(
     client: Client, app: App, elsewhere: Path, name: str
 ) -> None:
     register(app, elsewhere)

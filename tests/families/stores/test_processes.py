@@ -191,7 +191,7 @@ def test_an_update_starts_over_from_what_a_person_saved_meanwhile(
     assert unfinished(elsewhere) == []
 
 
-def test_who_saves_again_and_again_is_not_overwritten(
+def test_a_person_who_saves_repeatedly_is_not_overwritten(
     app: App, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     register(app, elsewhere)
@@ -251,7 +251,7 @@ def test_a_save_at_the_last_moment_is_kept_and_built_upon(
     assert (kept.content, kept.metadata.tags) == ("fourth, by hand", ["t"])
 
 
-def test_what_a_person_saves_is_never_mixed_with_what_was_there(tmp_path: Path, servers: list[Stdio]) -> None:
+def test_a_persons_save_is_never_mixed_with_the_former_text(tmp_path: Path, servers: list[Stdio]) -> None:
     """An editor that saves whole files, and agents that change tags, at the same time. That every save is kept is
     tested by those with a worst moment, above and below."""
     servers[0].call("add_memory", store="s", path="note", content="0")
@@ -417,7 +417,7 @@ def test_names_are_synced_if_configured(
     assert synced == ["c.md", "a.md", "c.md"] * durable
 
 
-def test_a_living_writer_of_a_store_within_a_store_is_left_alone(
+def test_files_of_a_running_writer_in_a_nested_store_stay(
     app: App, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each store has a lock of its own, and both write into one folder."""

@@ -24,7 +24,7 @@ async def test_any_key_has_an_address(client: Client, key: str) -> None:
     "uri",
     ["memory://vault/nope", "memory://vault/", "memory://elsewhere", "other://x", "memory://vault/%ff", "memory://"],
 )
-async def test_what_is_not_there_is_not_found(client: Client, uri: str) -> None:
+async def test_a_missing_memory_is_not_found(client: Client, uri: str) -> None:
     with pytest.raises(MCPError) as caught:
         await client.read_resource(uri)
 

@@ -79,7 +79,7 @@ END;
 
 
 @pytest.mark.parametrize("tables", [TABLES, TABLES + FTS])
-def test_a_file_of_another_implementation_is_taken_over(tmp_path: Path, tables: str) -> None:
+def test_a_file_of_another_implementation_is_adopted(tmp_path: Path, tables: str) -> None:
     foreign = apsw.Connection(str(tmp_path / "memory.db"))
     foreign.execute(tables).fetchall()
     foreign.execute("INSERT INTO session_memories (session_id, key, content) VALUES ('default', 's', 'c')")
@@ -114,7 +114,7 @@ def test_a_file_of_another_implementation_is_taken_over(tmp_path: Path, tables: 
         taken_over.execute(f"INSERT INTO {index} ({index}, rank) VALUES ('integrity-check', 1)")
 
 
-def test_triggers_of_a_file_that_is_taken_over_do_not_run(tmp_path: Path) -> None:
+def test_triggers_of_an_adopted_file_do_not_run(tmp_path: Path) -> None:
     foreign = apsw.Connection(str(tmp_path / "memory.db"))
     foreign.execute(TABLES).fetchall()
     foreign.execute("INSERT INTO vault_memories (key, content) VALUES ('old', 'written elsewhere')")

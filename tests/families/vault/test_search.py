@@ -87,7 +87,7 @@ async def test_operators_that_match_nothing_fall_back_to_plain_words_and_say_so(
         "\x00",
     ],
 )
-async def test_what_is_not_valid_fts5_is_never_an_error(client: Client, query: str) -> None:
+async def test_invalid_fts5_syntax_is_never_an_error(client: Client, query: str) -> None:
     await commit(client, "k", "what is new in c++ 🎉 foo")
 
     await search(client, query)
@@ -170,7 +170,7 @@ async def test_an_empty_query_without_tags_is_refused(client: Client) -> None:
     assert refused.error.data == {"error": "invalid", "field": "query"}
 
 
-async def test_scope_limits_what_is_searched_and_counted(client: Client) -> None:
+async def test_scope_limits_the_search_and_the_count(client: Client) -> None:
     await commit(client, "v", "shared word")
     await commit(client, "s", "shared word", "session")
 
