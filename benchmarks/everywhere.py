@@ -30,7 +30,7 @@ from benchmarks.recall import (
 
 MAX_HITS = 20
 SPREAD, ALL_NOTES, ALL_VAULT = "over all five families", "all in notes", "all in the vault"
-SETTLED = 3.0  # seconds between two looks at whether vectors still come
+SETTLED_S = 3.0  # between two checks whether vectors still come
 GOAL = 0.95  # of what is found with everything in one place
 
 Keep = Callable[[ServerProcess, Turn], str]
@@ -128,9 +128,9 @@ def _answers_to(conversation: Conversation, keepers: Sequence[Keep]) -> list[Ans
 def _wait_until_indexed(server: ServerProcess, folder: Path) -> None:
     """Until the copies are made, and no vector has come for a while."""
     while server.answer("recall_memories", {"query": "anything", "limit": 1})["incomplete"]:
-        time.sleep(SETTLED)
+        time.sleep(SETTLED_S)
     while _waiting(folder):
-        time.sleep(SETTLED)
+        time.sleep(SETTLED_S)
 
 
 def _waiting(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""What measuring is made of: times, and tables of them."""
+"""Measured times, and tables of them."""
 
 import os
 import platform

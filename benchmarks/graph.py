@@ -33,8 +33,8 @@ NPM = Path(__file__).parent.parent / ".compat" / "server-memory"
 SEED = 1
 OBSERVATIONS = 3  # of each entity
 RELATIONS = 2  # of each entity that a graph starts with
-TOGETHER = 10  # entities or relations in one call
-TURN = 10  # calls of the one before those of the other
+BATCH_SIZE = 10  # entities or relations in one call
+CALLS_PER_TURN = 10  # calls of the one before those of the other
 PROJECT = "benchmark"
 WRITE_GOAL = 10.0  # times as fast
 WRITE_GOAL_AT = 10_000  # entities
@@ -70,7 +70,7 @@ class Work:
     """What both are to do in a graph."""
 
     entities: list[NewEntity]
-    ties: list[NamedRelation]
+    relations: list[NamedRelation]
     words: list[str]
 
 
@@ -81,7 +81,7 @@ class Contender(Protocol):
 
     def create(self, entities: Sequence[NewEntity]) -> Request: ...
 
-    def relate(self, ties: Sequence[NamedRelation]) -> Request: ...
+    def relate(self, relations: Sequence[NamedRelation]) -> Request: ...
 
     def search(self, word: str) -> Request: ...
 
@@ -100,8 +100,11 @@ class Ours:
         ]
         return "create_entities", {"project": PROJECT, "entities": new}
 
-    def relate(self, ties: Sequence[NamedRelation]) -> Request:
-        new = [{"from": tie.source, "to": tie.target, "relation_type": tie.relation_type} for tie in ties]
+    def relate(self, relations: Sequence[NamedRelation]) -> Request:
+        new = [
+            {"from": relation.source, "to": relation.target, "relation_type": relation.relation_type}
+            for relation in relations
+        ]
         return "create_relations", {"project": PROJECT, "relations": new}
 
     def search(self, word: str) -> Request:
@@ -127,8 +130,8 @@ class Theirs:
     def create(self, entities: Sequence[NewEntity]) -> Request:
         return "create_entities", {"entities": [_their_entity(one) for one in entities]}
 
-    def relate(self, ties: Sequence[NamedRelation]) -> Request:
-        return "create_relations", {"relations": [_their_relation(tie) for tie in ties]}
+    def relate(self, relations: Sequence[NamedRelation]) -> Request:
+        return "create_relations", {"relations": [_their_relation(relation) for relation in relations]}
 
     def search(self, word: str) -> Request:
         return "search_nodes", {"query": word}
@@ -142,8 +145,8 @@ def _their_entity(one: NewEntity) -> dict[str, Any]:
     return {"name": one.name, "entityType": one.entity_type, "observations": list(one.observations)}
 
 
-def _their_relation(tie: NamedRelation) -> dict[str, Any]:
-    return {"from": tie.source, "to": tie.target, "relationType": tie.relation_type}
+def _their_relation(relation: NamedRelation) -> dict[str, Any]:
+    return {"from": relation.source, "to": relation.target, "relationType": relation.relation_type}
 
 
 def _names(graph: dict[str, Any]) -> list[str]:
@@ -210,7 +213,7 @@ def _alternate(size: Size, folder: Path, count: int) -> Iterator[tuple[str, tupl
     ours, theirs = Ours(data_dir), Theirs(file)
     requests: dict[str, Callable[[Contender], list[Request]]] = {
         CREATE: lambda side: [side.create(some) for some in _batches(work.entities)],
-        RELATE: lambda side: [side.relate(some) for some in _batches(work.ties)],
+        RELATE: lambda side: [side.relate(some) for some in _batches(work.relations)],
         SEARCH: lambda side: [side.search(word) for word in work.words],
     }
     with _begun(ours), _begun(theirs):
@@ -227,10 +230,10 @@ def _called(
     both = ((ours, our_requests, Timed()), (theirs, their_requests, Timed()))
     for server, requests, _ in both:
         server.call(*requests[0])
-    for first in range(1, max(len(our_requests), len(their_requests)), TURN):
+    for first in range(1, max(len(our_requests), len(their_requests)), CALLS_PER_TURN):
         for server, requests, timed in both:
             cpu = server.cpu()
-            timed.walls += [server.call(*request) for request in requests[first : first + TURN]]
+            timed.walls += [server.call(*request) for request in requests[first : first + CALLS_PER_TURN]]
             timed.cpu += server.cpu() - cpu
     return both[0][2], both[1][2]
 
@@ -259,7 +262,7 @@ def _print_times(timed: dict[tuple[int, str], tuple[Timed, Timed]]) -> bool:
         others = [ms(ours.p50), ms(theirs.p50), ms(ours.cpu_each), ms(theirs.cpu_each)]
         rows.append([f"{count}, {operation}", *walls, *others])
     print_table(
-        f"1. A call, on average: {TOGETHER} entities of {OBSERVATIONS} observations, or {TOGETHER} relations", rows
+        f"1. A call, on average: {BATCH_SIZE} entities of {OBSERVATIONS} observations, or {BATCH_SIZE} relations", rows
     )
     return all(are_met)
 
@@ -335,13 +338,13 @@ def _seeded(size: Size, folder: Path, count: int) -> tuple[Path, Path, Work]:
     entities = list(_entities(Texts(SEED), count))
     names = [entity.name for entity in entities]
     # One more call of each is there to warm up.
-    ties = _ties(names, count * RELATIONS + size.relations + TOGETHER)
-    seeded, further = ties[: count * RELATIONS], ties[count * RELATIONS :]
+    relations = _relations(names, count * RELATIONS + size.relations + BATCH_SIZE)
+    seeded, further = relations[: count * RELATIONS], relations[count * RELATIONS :]
     lines = [{"type": "entity", **_their_entity(entity)} for entity in entities]
-    lines += [{"type": "relation", **_their_relation(tie)} for tie in seeded]
+    lines += [{"type": "relation", **_their_relation(relation)} for relation in seeded]
     file.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
     _output(MEMORY_MCP, "graph", "import", file, "--project", PROJECT, "--data-dir", data_dir)
-    new = list(_entities(Texts(SEED + 1), size.entities + TOGETHER, "new-"))
+    new = list(_entities(Texts(SEED + 1), size.entities + BATCH_SIZE, "new-"))
     return data_dir, file, Work(new, further, _words(size.searches + 1))
 
 
@@ -352,13 +355,13 @@ def _entities(texts: Texts, count: int, prefix: str = "") -> Iterator[NewEntity]
         yield NewEntity(some[0].key, choosing.choice(KINDS), tuple(memory.content for memory in some))
 
 
-def _ties(names: Sequence[str], count: int) -> list[NamedRelation]:
+def _relations(names: Sequence[str], count: int) -> list[NamedRelation]:
     """Between any two, none twice."""
     choosing = random.Random(SEED)
-    ties: dict[NamedRelation, None] = {}
-    while len(ties) < count:
-        ties[NamedRelation(choosing.choice(names), choosing.choice(names), choosing.choice(RELATION_TYPES))] = None
-    return list(ties)
+    relations: dict[NamedRelation, None] = {}
+    while len(relations) < count:
+        relations[NamedRelation(choosing.choice(names), choosing.choice(names), choosing.choice(RELATION_TYPES))] = None
+    return list(relations)
 
 
 def _words(count: int) -> list[str]:
@@ -367,7 +370,7 @@ def _words(count: int) -> list[str]:
 
 
 def _batches(items: Sequence[T]) -> list[Sequence[T]]:
-    return [items[first : first + TOGETHER] for first in range(0, len(items), TOGETHER)]
+    return [items[first : first + BATCH_SIZE] for first in range(0, len(items), BATCH_SIZE)]
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ class Attacks:
             await client.close()
 
     async def _sessions(self, number: int) -> str:
-        """A handshake, and never a word again."""
+        """A handshake, and no further message."""
         client = Client(self._target.port, f"hostile-{number}", self._target.reader, legacy=True)
         await client.open()
         if self._random.random() < 0.5:  # half of them leave their streams open until the next one
@@ -222,7 +222,7 @@ class Attacks:
         return await asyncio.open_connection(HOST, self._target.port)
 
     def _request(self, tool: str, arguments: dict[str, Any], key: str | None) -> bytes:
-        """One tool call of the sessionless era, as bytes."""
+        """One tool call without a handshake, as bytes."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": MODERN,
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -297,7 +297,7 @@ BOMBS: list[tuple[str, Callable[[], bytes], str]] = [
 
 
 def _reason(text: str) -> str:
-    """The error's word, or the status, of a refused call."""
+    """The error's code, or the status, of a refused call."""
     found = re.search(r"error\W+([a-z_]+)", text)
     return found[1] if found else text[:60]
 

@@ -35,7 +35,7 @@ class Network(Protocol):
     def close(self) -> None: ...
 
 
-def made(nodes: int, *, proxies: bool = False) -> Network:
+def create_network(nodes: int, *, proxies: bool = False) -> Network:
     """Proxies where namespaces are not allowed, or on request."""
     if not proxies and os.geteuid() == 0 and shutil.which("ip"):
         with suppress(subprocess.CalledProcessError):

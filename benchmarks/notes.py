@@ -69,7 +69,7 @@ QUICK = Size(counts=(200, 1_000, 4_000), questions=20, rounds=2, calls=20, creat
 
 
 @dataclass(frozen=True)
-class Place:
+class SeededNotes:
     """The same notes twice."""
 
     count: int
@@ -86,11 +86,11 @@ def main() -> None:
         raise SystemExit("The built-in model is missing: run `memory-mcp models pull` first.")
     print(introduction())
     with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-", dir=options.dir) as folder:
-        places = [_seeded(Path(folder), count) for count in size.counts]
-        is_met = measure_cost(size, places, embedder)
-        measure_searches(size, places)
-        measure_memory(places)
-        measure_creates(size, places)
+        copies = [_seeded(Path(folder), count) for count in size.counts]
+        is_met = measure_cost(size, copies, embedder)
+        measure_searches(size, copies)
+        measure_memory(copies)
+        measure_creates(size, copies)
     print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
     if not is_met:
         raise SystemExit(1)
@@ -103,19 +103,19 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _seeded(folder: Path, count: int) -> Place:
-    place = Place(count, folder / f"notes-{count}", folder / f"bare-{count}.db")
-    seeded.notes_file(place.data_dir / NOTES_FILE, count)
-    seeded.bare_file(place.bare, count)
-    return place
+def _seeded(folder: Path, count: int) -> SeededNotes:
+    notes_copy = SeededNotes(count, folder / f"notes-{count}", folder / f"bare-{count}.db")
+    seeded.notes_file(notes_copy.data_dir / NOTES_FILE, count)
+    seeded.bare_file(notes_copy.bare, count)
+    return notes_copy
 
 
 class Bare:
     """The least a search by words and by meaning can be: FTS5's own ranking and one product in NumPy."""
 
-    def __init__(self, place: Place) -> None:
-        self._connection = seeded.bare_connection(place.bare)
-        self._vectors = seeded.unit_vectors(place.count)
+    def __init__(self, notes_copy: SeededNotes) -> None:
+        self._connection = seeded.bare_connection(notes_copy.bare)
+        self._vectors = seeded.unit_vectors(notes_copy.count)
 
     def search(self, question: str, vector: Floats) -> tuple[list[Any], list[Any]]:
         cosines = self._vectors @ vector
@@ -129,33 +129,33 @@ class Bare:
         return found.fetchall()
 
 
-def measure_cost(size: Size, places: list[Place], embedder: Builtin) -> bool:
+def measure_cost(size: Size, copies: list[SeededNotes], embedder: Builtin) -> bool:
     """1. What a hybrid search costs over the bare one, both in this process. Whether the goal is met."""
     rows = [["notes", "p50 ms", "bare", "ratio", "goal", "", "p95 ms", "bare", "CPU ms", "bare", "ratio", "embedding"]]
     is_met = True
-    for place in places:
-        bare, ours, embedding = _compared(size, place, embedder)
+    for notes_copy in copies:
+        bare, ours, embedding = _compared(size, notes_copy, embedder)
         ratio = ours.p50 / bare.p50
-        is_judged = place.count >= GOAL_FROM
+        is_judged = notes_copy.count >= GOAL_FROM
         is_met = is_met and (ratio <= GOAL or not is_judged)
         judged = [f"<= {GOAL}", "met" if ratio <= GOAL else "missed"] if is_judged else ["", ""]
         walls = [ms(ours.p50), ms(bare.p50), f"{ratio:.2f}", *judged, ms(ours.p95), ms(bare.p95)]
         cpu = [ms(ours.cpu_each), ms(bare.cpu_each), f"{ours.cpu_each / bare.cpu_each:.2f}"]
-        rows.append([str(place.count), *walls, *cpu, ms(embedding.p50)])
+        rows.append([str(notes_copy.count), *walls, *cpu, ms(embedding.p50)])
     print_table("1. A hybrid search over bare FTS5 and one product in NumPy, the question's vector known", rows)
     return is_met
 
 
-def _compared(size: Size, place: Place, embedder: Builtin) -> tuple[Timed, Timed, Timed]:
+def _compared(size: Size, notes_copy: SeededNotes, embedder: Builtin) -> tuple[Timed, Timed, Timed]:
     """(bare, ours, embedding a question): the same questions, now the one first, now the other."""
     bare, ours, embedding = Timed(), Timed(), Timed()
     questions = Texts(SEED + 1).questions(size.questions)
     vectors = {question: embedder.query(question) for question in questions}
     for question in questions:
         embedding.run(partial(embedder.query, question))
-    plain = Bare(place)
+    plain = Bare(notes_copy)
     caller = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
-    settings = Settings(data_dir=place.data_dir, embedder="builtin", families=("notes",))
+    settings = Settings(data_dir=notes_copy.data_dir, embedder="builtin", families=("notes",))
     with open_app(settings, serving=False) as app:
         for number, question in itertools.product(range(size.rounds + 1), questions):
             both = (
@@ -168,18 +168,18 @@ def _compared(size: Size, place: Place, embedder: Builtin) -> tuple[Timed, Timed
     return bare, ours, embedding
 
 
-def measure_searches(size: Size, places: list[Place]) -> None:
+def measure_searches(size: Size, copies: list[SeededNotes]) -> None:
     """2. memory_search as a client sees it, every question a new one."""
     rows = [["notes and case", "p50 ms", "p95 ms", "longest ms", "CPU ms"]]
-    for place in places:
+    for notes_copy in copies:
         timed = {case: Timed() for case in CASES}
         questions = iter(Texts(SEED + 2).questions((size.calls + 2) * len(CASES)))
-        with _server(place.data_dir, "builtin") as server:
+        with _server(notes_copy.data_dir, "builtin") as server:
             for number, (case, arguments) in itertools.product(range(size.calls + 2), CASES.items()):
                 request = {"query": next(questions), "limit": LIMIT, **arguments}
                 _call(server, "memory_search", request, timed[case] if number >= 2 else Timed())
         for case, of in timed.items():
-            rows.append([f"{place.count}, {case}", ms(of.p50), ms(of.p95), ms(max(of.walls)), ms(of.cpu_each)])
+            rows.append([f"{notes_copy.count}, {case}", ms(of.p50), ms(of.p95), ms(max(of.walls)), ms(of.cpu_each)])
     print_table(
         f"2. memory_search, limit {LIMIT}, a new question each time: it is embedded unless the search is lexical", rows
     )
@@ -197,40 +197,40 @@ def _call(server: ServerProcess, tool: str, arguments: dict[str, Any], into: Tim
     into.cpu += server.cpu() - cpu
 
 
-def measure_memory(places: list[Place]) -> None:
+def measure_memory(copies: list[SeededNotes]) -> None:
     """3. What a server holds in memory, and how long it takes to pack the vectors."""
     rows = [["notes", "vectors MB", "started MB", "by words MB", "by meaning MB", "peak MB", "first search s"]]
-    for place in places:
+    for notes_copy in copies:
         by_words, by_meaning = ({"query": question} for question in Texts(SEED + 3).questions(2))
-        with _server(place.data_dir, "builtin") as server:
-            held = [place.count * seeded.SPACE.dimensions * 4, server.memory()]
+        with _server(notes_copy.data_dir, "builtin") as server:
+            held = [notes_copy.count * seeded.SPACE.dimensions * 4, server.memory()]
             server.call("memory_search", by_words | {"search_mode": "lexical"})
             held.append(server.memory())
             first = server.call("memory_search", by_meaning)
             held += [server.memory(), server.memory(peak=True)]
-        rows.append([str(place.count), *(f"{size / 1e6:.0f}" for size in held), f"{first:.2f}"])
+        rows.append([str(notes_copy.count), *(f"{size / 1e6:.0f}" for size in held), f"{first:.2f}"])
     print_table(
         "3. Memory of a server, after its first search by words and its first by meaning, which packs the vectors", rows
     )
 
 
-def measure_creates(size: Size, places: list[Place]) -> None:
+def measure_creates(size: Size, copies: list[SeededNotes]) -> None:
     """4. memory_create, one call after another, over an insert into a bare full-text table."""
     rows = [["notes and writer", "per second", "p50 ms", "p95 ms", "mean ms", "ratio", "CPU ms"]]
-    for place in places:
-        timed = _created(size, place)
+    for notes_copy in copies:
+        timed = _created(size, notes_copy)
         for writer, of in timed.items():
             spread = ["", ""] if writer == UNTIL_FOUND else [ms(of.p50), ms(of.p95)]
             mean = [ms(of.mean), f"{of.mean / timed[BARE].mean:.1f}"]
-            rows.append([f"{place.count}, {writer}", f"{1 / of.mean:.0f}", *spread, *mean, ms(of.cpu_each)])
+            rows.append([f"{notes_copy.count}, {writer}", f"{1 / of.mean:.0f}", *spread, *mean, ms(of.cpu_each)])
     print_table("4. Durable writes of one client, ratios over an insert into a bare full-text table", rows)
 
 
-def _created(size: Size, place: Place) -> dict[str, Timed]:
+def _created(size: Size, notes_copy: SeededNotes) -> dict[str, Timed]:
     """What a note took each writer, over alternating rounds."""
     timed: dict[str, Timed] = {}
-    plain = seeded.bare_connection(place.bare)
-    without, with_vectors = (_copy(place, embedder) for embedder in ("none", "builtin"))
+    plain = seeded.bare_connection(notes_copy.bare)
+    without, with_vectors = (_copy(notes_copy, embedder) for embedder in ("none", "builtin"))
     with _server(without, "none") as none, _server(with_vectors, "builtin") as builtin:
         for number in range(size.rounds + 1):
             if number < 2:  # the first round is to warm up
@@ -250,8 +250,8 @@ def _created(size: Size, place: Place) -> dict[str, Timed]:
     return timed
 
 
-def _copy(place: Place, name: str) -> Path:
-    return shutil.copytree(place.data_dir, place.data_dir.with_name(f"{place.data_dir.name}-{name}"))
+def _copy(notes_copy: SeededNotes, name: str) -> Path:
+    return shutil.copytree(notes_copy.data_dir, notes_copy.data_dir.with_name(f"{notes_copy.data_dir.name}-{name}"))
 
 
 def _arguments_of(note: NewNote) -> dict[str, Any]:

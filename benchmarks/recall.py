@@ -33,7 +33,7 @@ PLAIN, EMBEDDER = "plain FTS5", "embedder alone"
 MODES = {LEXICAL: "lexical", SEMANTIC: "semantic", HYBRID: "hybrid"}
 DEPTHS = (5, 10, 20)
 MAX_HITS = max(DEPTHS)
-STALLED = 120.0  # seconds in which no note got its vector
+STALLED_S = 120.0  # in which no note got its vector
 
 LOCOMO = Path(__file__).parents[2] / "shared" / "data" / "locomo10.json"
 HOW_TO_GET_IT = """\
@@ -210,7 +210,7 @@ def wait_for_vectors(data_dir: Path) -> None:
     while (status := _status(data_dir))["queue_size"]:
         if status["queue_size"] < waiting:
             waiting, since = status["queue_size"], time.monotonic()
-        if time.monotonic() - since > STALLED:
+        if time.monotonic() - since > STALLED_S:
             raise SystemExit(f"{status['queue_size']} notes wait for their vectors, and none got one for a while.")
         time.sleep(2)
     if status["total_with_embedding"] != status["total"]:

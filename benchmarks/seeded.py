@@ -30,8 +30,10 @@ Floats = NDArray[np.float32]
 
 SPACE = Space("builtin", model_files.MODEL, 384)
 SEED = 1
-TOGETHER = 500  # notes in one transaction: the full-text index then has pieces of many ages, as in real use
-SITTING = 5  # notes written one after another in one session, each the context of the next
+NOTES_PER_TRANSACTION = (
+    500  # notes in one transaction: the full-text index then has pieces of many ages, as in real use
+)
+NOTES_PER_SESSION = 5  # notes written one after another in one session, each the context of the next
 BETWEEN = timedelta(minutes=5)
 MERGES = 200  # at most: what a server does in as many pauses
 
@@ -43,7 +45,7 @@ def notes_file(path: Path, count: int) -> None:
         with db.write() as tx:
             vectors.set_space(tx, SPACE, pack(unit_vectors(len(BACKGROUND), SEED + 2)))
         numbered = enumerate(Texts(SEED).notes(count))
-        while batch := list(itertools.islice(numbered, TOGETHER)):
+        while batch := list(itertools.islice(numbered, NOTES_PER_TRANSACTION)):
             with db.write() as tx:
                 for number, new in batch:
                     _keep(tx, number, count, new, {0: own[number], -1: context[number]})
@@ -53,7 +55,7 @@ def notes_file(path: Path, count: int) -> None:
 
 
 def _keep(tx: Write, number: int, count: int, new: NewNote, parts: dict[int, Floats]) -> None:
-    place = number % SITTING
+    place = number % NOTES_PER_SESSION
     written = precise_stamp(datetime.now(UTC) - BETWEEN * (count - number))
     tags = merged_tags(new.tags, ("mcp", "memory", "benchmark", f"ns/{new.namespace}"), ())
     note = Note(
@@ -93,7 +95,7 @@ def bare_file(path: Path, count: int) -> None:
     connection = bare_connection(path)
     connection.execute("CREATE VIRTUAL TABLE bare USING fts5(text, tokenize = 'porter')")
     texts = ((bare_text(note),) for note in Texts(SEED).notes(count))
-    while batch := list(itertools.islice(texts, TOGETHER)):
+    while batch := list(itertools.islice(texts, NOTES_PER_TRANSACTION)):
         with connection:
             connection.executemany("INSERT INTO bare (text) VALUES (?)", batch)
     connection.execute("INSERT INTO bare (bare) VALUES ('optimize')")

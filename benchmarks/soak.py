@@ -38,7 +38,7 @@ SECONDS = 300.0
 USERS = ("local", "ann")
 STORE, PROJECT, PORTAL, TABLE = "soak", "soak", "mem://soak/soak", "events"
 ROWS = 5  # of one write to a portal
-TOGETHER = 40  # entities, or rows, read back in one call
+READ_BATCH_SIZE = 40  # entities, or rows, read back in one call
 SHOWN = 5  # of the errors
 SEED = 7
 
@@ -234,8 +234,8 @@ class Visitor:
 
 
 def _parts(names: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(names), TOGETHER):
-        yield names[start : start + TOGETHER]
+    for start in range(0, len(names), READ_BATCH_SIZE):
+        yield names[start : start + READ_BATCH_SIZE]
 
 
 def _same(found: object, wanted: object, what: str) -> None:

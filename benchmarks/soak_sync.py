@@ -40,13 +40,13 @@ UNIQUE = ("content", "title", "folder", "metadata", "expires_at")  # fields whos
 NAMESPACES = ("default", "work")
 TAGS = ("red", "green", "blue")
 KEYS = ("state", "owner")
-HOT = 60  # notes that most changes are made to, so that nodes run into each other
-PACE = 0.1  # seconds between two calls of a client, at most twice
+HOT_NOTES = 60  # notes that most changes are made to, so that nodes run into each other
+PACE_S = 0.1  # between two calls of a client, at most twice as long
 TROUBLE = (0.5, 4.0)  # seconds between two troubles
-STORM = 15.0  # seconds
+STORM_S = 15.0
 PRINT_INTERVAL_S = 30.0
 MAX_ROUNDS = 30  # of syncing at the end
-NOW_SECONDS = 300  # that one `sync now` may take
+NOW_TIMEOUT_S = 300  # that one `sync now` may take
 SHOWN = 10
 COMPLAINTS = re.compile(r"traceback|left out|failed|damaged", re.IGNORECASE)
 
@@ -103,7 +103,7 @@ class Node:
 
     def link(self, key: str, *how: str) -> dict[str, Any]:
         url = self._network.url(self._number)
-        output: dict[str, Any] = patiently(lambda: self._verb("link", url, "--key", key, *how))
+        output: dict[str, Any] = retry_until_it_works(lambda: self._verb("link", url, "--key", key, *how))
         for namespace in NAMESPACES:
             self._verb("enable", namespace)
         return output
@@ -141,10 +141,10 @@ class Node:
 
     def _verb(self, *arguments: str) -> Any:
         command = memory_mcp(self._skew, "sync", *arguments, "--json", "--data-dir", self._data_dir)
-        return run_json(self._network.at(self._number, command), NOW_SECONDS)
+        return run_json(self._network.at(self._number, command), NOW_TIMEOUT_S)
 
 
-def patiently(work: Callable[[], Any], seconds: float = 60) -> Any:
+def retry_until_it_works(work: Callable[[], Any], seconds: float = 60) -> Any:
     """Until it works: a hub that was just started does not answer at once."""
     end = time.monotonic() + seconds
     while True:
@@ -199,7 +199,7 @@ class Writer(threading.Thread):
             self._call_server(self._server.shake_hands)
             while time.monotonic() < self._end:
                 self._act()
-                time.sleep(self._random.uniform(0, 2 * PACE))
+                time.sleep(self._random.uniform(0, 2 * PACE_S))
         self._server = None
 
     def _act(self) -> None:
@@ -236,7 +236,7 @@ class Writer(threading.Thread):
 
     def _any(self) -> str:
         living = self._ledger.living()
-        hot = living[-HOT:] if self._random.random() < 0.8 else living
+        hot = living[-HOT_NOTES:] if self._random.random() < 0.8 else living
         if not hot:
             raise Refused
         return self._random.choice(hot)
@@ -342,7 +342,7 @@ class Troubles:
     def end(self) -> None:
         self._heal(float("inf"))
         for storm in self._storms:
-            output, _ = storm.communicate(timeout=STORM + 60)
+            output, _ = storm.communicate(timeout=STORM_S + 60)
             self.too_often += int(output or 0)
 
     def _heal(self, now: float) -> None:
@@ -368,10 +368,10 @@ class Troubles:
             node.cut(self._random.choice(("silent", "noticed")))
 
     def _storm(self) -> None:
-        if time.monotonic() < self._storm_ends + STORM:
+        if time.monotonic() < self._storm_ends + STORM_S:
             return
         self.made["storms"] += 1
-        self._storm_ends = time.monotonic() + STORM
+        self._storm_ends = time.monotonic() + STORM_S
         url = f"http://127.0.0.1:{self._network.hub_port}"
         command = [sys.executable, "-m", __spec__.name, "--storm", url, "--key", self._hub.key]
         self._storms.append(subprocess.Popen(self._network.at(None, command), stdout=subprocess.PIPE))
@@ -381,7 +381,7 @@ def storm(url: str, key: str) -> int:
     """Push nothing, as often as it goes. How often that was too often."""
     too_often, ticket = 0, None
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
-    node, end = f"{random.getrandbits(64):016x}", time.monotonic() + STORM
+    node, end = f"{random.getrandbits(64):016x}", time.monotonic() + STORM_S
     while time.monotonic() < end:
         body = json.dumps({"node": node, "ticket": ticket, "records": []}).encode()
         try:
@@ -468,7 +468,7 @@ def complaints(folder: Path) -> list[str]:
 
 @contextmanager
 def networked(nodes: int, *, proxies: bool) -> Iterator[Network]:
-    network = networks.made(nodes, proxies=proxies)
+    network = networks.create_network(nodes, proxies=proxies)
     try:
         yield network
     finally:

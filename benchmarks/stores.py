@@ -24,7 +24,7 @@ from memory_mcp.families.vault.model import NewMemory
 
 SEED = 1
 STORE = "benchmark"
-TOGETHER = 100  # files in a folder
+FILES_PER_FOLDER = 100  # files in a folder
 FOLDERS = 10  # with files, in each folder at the top
 GOAL = 2.0  # times as long as a walk that looks at each file
 
@@ -272,9 +272,9 @@ def _grown(top: Path, count: int) -> Tree:
     """Files with front matter, in folders in folders."""
     paths = []
     for number, memory in enumerate(Texts(SEED).memories(count)):
-        folder = number // TOGETHER
+        folder = number // FILES_PER_FOLDER
         category = f"topic-{folder // FOLDERS:03}/part-{folder % FOLDERS}"
-        if number % TOGETHER == 0:
+        if number % FILES_PER_FOLDER == 0:
             (top / category).mkdir(parents=True)
         paths.append(f"{category}/{memory.key}")
         (top / f"{paths[-1]}.md").write_text(_text(memory, number), encoding="utf-8")

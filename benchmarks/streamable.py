@@ -1,4 +1,4 @@
-"""A client that adds almost nothing: MCP over Streamable HTTP, in both eras, on a connection that stays open."""
+"""A client that adds almost nothing: MCP over Streamable HTTP, on a connection that stays open."""
 
 import asyncio
 import json

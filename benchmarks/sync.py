@@ -29,7 +29,7 @@ from memory_mcp.families.notes.model import Author, NewNote
 COUNTS = (10_000, 100_000)
 QUICK = (400, 1000)
 BLOCK = 100  # notes written in one namespace before it is the other's turn
-TOGETHER = 500  # notes in one transaction, where writing is not measured
+NOTES_PER_TRANSACTION = 500  # notes in one transaction, where writing is not measured
 PLAIN, SYNCED = "plain", "synced"
 SEED = 3
 CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
@@ -130,7 +130,7 @@ def fill(node: Node, count: int) -> None:
     chosen = settings.load({"data_dir": node.data_dir, "embedder": "none", "durability": "normal"}).settings
     notes = (replace(note, namespace=SYNCED) for note in Texts(SEED).notes(count))
     with open_app(chosen) as app:
-        while several := list(itertools.islice(notes, TOGETHER)):
+        while several := list(itertools.islice(notes, NOTES_PER_TRANSACTION)):
             app.notes.writer.create_all(CALLER, Author("mcp", "benchmark"), several)
 
 

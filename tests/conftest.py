@@ -35,7 +35,7 @@ POSIX_ONLY = re.compile(
 )
 POSIX_FOLDERS = ("families/portals", "engines/chdb", "engines/isolation", "deploy", "install")
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
-ERAS = ("legacy", "2026-07-28")
+ERAS = ("legacy", "2026-07-28")  # protocols with and without a handshake; the SDK calls them eras
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

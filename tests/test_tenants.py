@@ -352,7 +352,7 @@ def key_of(server: Http, user: str, *more: str) -> Http:
 
 @dataclass
 class Visitor:
-    """A user with one key, in one era."""
+    """A user with one key, in one protocol version."""
 
     http: Http
     user: str
@@ -682,7 +682,7 @@ News = tuple[str, str | None]  # a notification's method, and the address it is 
 
 
 def listening(http: Http, uris: Sequence[str]) -> AbstractContextManager[httpx.Response]:
-    """A stream of the sessionless era."""
+    """A stream of the protocol without a handshake."""
     method = "subscriptions/listen"
     wanted = {"resourcesListChanged": True, "resourceSubscriptions": list(uris)}
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"notifications": wanted, "_meta": modern_meta()}}

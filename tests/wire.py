@@ -148,7 +148,7 @@ class Http:
         return {"Accept": "application/json, text/event-stream", **bearer, **more}
 
     def modern(self, method: str, params: dict[str, Any] | None = None, **meta: Any) -> dict[str, Any]:
-        """One request of the sessionless era."""
+        """One request of the protocol without a handshake."""
         response = self.client.post(
             "/mcp",
             json={
@@ -172,7 +172,7 @@ class Http:
         return cast(dict[str, Any], answer["result"]["structuredContent"])
 
     def handshake(self, client_info: dict[str, Any] | None = None) -> str:
-        """Open a session of the handshake era and return its id."""
+        """Open a session by a handshake and return its id."""
         hello = HELLO | ({"clientInfo": client_info} if client_info else {})
         response = self.client.post(
             "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, headers=self.headers()

@@ -155,14 +155,14 @@ def errors() -> Iterator[str]:
         yield f"## {code}\n\n{meaning}"
     yield "# Over HTTP, before MCP is reached"
     yield (
-        'The body is `{"error": code, "message": text, "data": {}}`. A key that opens nothing gets 401 and a '
-        "`WWW-Authenticate` header, under one of the codes below; a Host that is not ours with 421, an Origin that is "
-        "not ours with 403, a body over 4 MiB with 413."
+        'The body is `{"error": code, "message": text, "data": {}}`. A key that is not accepted gets 401 and a '
+        "`WWW-Authenticate` header, under one of the codes below; a Host that is not ours gets 421, an Origin that is "
+        "not ours 403, a body over 4 MiB 413."
     )
     for code, meaning in KEY_CODES.items():
         yield f"## {code}\n\n{meaning}"
     yield "# From a hub"
-    yield "What a hub answers a node beside these ([sync](sync.md))."
+    yield "Codes that only a hub sends, to a node ([sync](sync.md))."
     for code, meaning in HUB_CODES.items():
         yield f"## {code}\n\n{meaning}"
 

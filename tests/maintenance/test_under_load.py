@@ -16,7 +16,7 @@ from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.families.graph.model import Entity
 from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance.backup import Backup
-from tests.families.portals.calls import ask
+from tests.families.portals.calls import query_operation
 from tests.maintenance.sample_data import LOCAL, PORTAL, fill, maintenance_of, opened, run
 from tests.processes import environment
 from tests.waiting import eventually
@@ -135,7 +135,7 @@ def contents(data_dir: Path) -> dict[str, list[str]]:
             "stores": [path.stem for path in (data_dir / "stores" / "load").rglob("*.md")],
             "elsewhere": [path.stem for path in (data_dir / "elsewhere" / "local" / "away").rglob("*.md")],
             "graph": [one.name for one in app.graph.everything(LOCAL, "load") if isinstance(one, Entity)],
-            "portals": [row["key"] for row in ask(app, "SELECT key FROM load", portal=PORTAL)],
+            "portals": [row["key"] for row in query_operation(app, "SELECT key FROM load", portal=PORTAL)],
         }
 
 

@@ -24,7 +24,7 @@ from memory_mcp.engines.isolation import landlock
 from memory_mcp.errors import AppError, Invalid
 from tests.engines.chdb.escapes import ALL, BENIGN, FILES, NETWORK, PROGRAMS
 from tests.families.notes.calls import call, refusal
-from tests.families.portals.calls import CALLER, ask, put
+from tests.families.portals.calls import CALLER, put, query_operation
 
 PORTAL, OTHER = "mem://walled/mine", "mem://walled/other"
 SECRET = "TOPSECRET"
@@ -116,7 +116,7 @@ def test_nothing_but_a_select_over_this_portal_is_possible(app: App, outside: Ou
     assert caught.value.code in ("read_only_query", "invalid", "unknown_table", "unknown_column", "unknown_function")
     assert SECRET not in caught.value.message.replace(statement, "") or SECRET in statement
     assert outside.traces() == []
-    assert ask(app, "SELECT count() AS c FROM mine", portal=PORTAL) == [{"c": 3}]
+    assert query_operation(app, "SELECT count() AS c FROM mine", portal=PORTAL) == [{"c": 3}]
 
 
 @pytest.mark.parametrize("statement", [*FILES, *NETWORK, *PROGRAMS])
@@ -152,10 +152,10 @@ def test_a_harmless_payload_passes_where_a_harmful_one_does_not(app: App) -> Non
             "SELECT {}::String",
         ),
     ):
-        ask(app, place.format("upper('a')"), portal=PORTAL)
+        query_operation(app, place.format("upper('a')"), portal=PORTAL)
         for harmful in ("file('/etc/passwd')", "hostName()", "getSetting('readonly')", "dictGet('d', 'a', 1)"):
             with pytest.raises(Invalid) as caught:
-                ask(app, place.format(harmful), portal=PORTAL)
+                query_operation(app, place.format(harmful), portal=PORTAL)
             assert caught.value.code == "read_only_query", place
 
 
@@ -177,13 +177,13 @@ async def test_an_error_names_the_refused_part_of_a_query(client: Client) -> Non
 
 def test_a_query_as_long_as_allowed_is_still_looked_at_whole(app: App) -> None:
     long = "SELECT 1" + " + 1" * 150
-    assert ask(app, long, portal=PORTAL)
+    assert query_operation(app, long, portal=PORTAL)
     with pytest.raises(Invalid):
-        ask(app, long + " + length(file('/etc/passwd'))", portal=PORTAL)
+        query_operation(app, long + " + length(file('/etc/passwd'))", portal=PORTAL)
     with pytest.raises(Invalid):
-        ask(app, "SELECT " + "(" * 5000 + "1" + ")" * 5000, portal=PORTAL)
+        query_operation(app, "SELECT " + "(" * 5000 + "1" + ")" * 5000, portal=PORTAL)
     with pytest.raises(Invalid):
-        ask(app, "SELECT 1" + " " * 70_000, portal=PORTAL)
+        query_operation(app, "SELECT 1" + " " * 70_000, portal=PORTAL)
 
 
 # The sandbox without the SQL policy
@@ -408,10 +408,10 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 )
 def test_a_query_that_is_too_much_ends_and_the_next_one_works(narrow: App, sql: str, words: str) -> None:
     with pytest.raises(Invalid) as caught:
-        ask(narrow, sql, portal=PORTAL)
+        query_operation(narrow, sql, portal=PORTAL)
     assert caught.value.code == ("timeout" if words == "longer" else "too_large")
     assert words in caught.value.message
-    assert ask(narrow, "SELECT count() AS c FROM mine", portal=PORTAL) == [{"c": 3}]
+    assert query_operation(narrow, "SELECT count() AS c FROM mine", portal=PORTAL) == [{"c": 3}]
 
 
 def test_a_result_is_cut_at_the_row_limit_and_marked(narrow: App) -> None:

@@ -72,6 +72,6 @@ def put(app: App, table: str, records: Sequence[Record], portal: str = PORTAL) -
     app.portals.write(CALLER, portal, table, list(records))
 
 
-def ask(app: App, sql: str, *, portal: str = PORTAL, **parameters: Any) -> list[Record]:
+def query_operation(app: App, sql: str, *, portal: str = PORTAL, **parameters: Any) -> list[Record]:
     rows = app.portals.query(CALLER, portal, sql, parameters).rows
     return [row for row in rows if isinstance(row, dict)]

@@ -13,7 +13,7 @@ from memory_mcp.app import App
 from memory_mcp.engines.chdb import client as engine_client
 from memory_mcp.engines.chdb import process as engine_process
 from memory_mcp.errors import Invalid
-from tests.families.portals.calls import CALLER, PORTAL, ask, put
+from tests.families.portals.calls import CALLER, PORTAL, put, query_operation
 from tests.families.portals.test_processes import engine_pid, start
 from tests.waiting import eventually
 from tests.wire import Stdio
@@ -55,7 +55,7 @@ def test_a_query_that_does_not_stop_is_answered_and_the_calls_of_others_go_on(
     two: tuple[Stdio, Stdio], pid: int, app: App
 ) -> None:
     guilty, other = two
-    before = len(ask(app, "SELECT n FROM t"))
+    before = len(query_operation(app, "SELECT n FROM t"))
     answers: list[dict[str, Any]] = []
     request_id = guilty.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": PORTAL, "sql": STUCK}})
 
@@ -113,10 +113,10 @@ def test_a_stopped_engine_holds_no_call(app: App, pid: int, monkeypatch: pytest.
     monkeypatch.setattr(engine_client, "KILL_GRACE_S", 0)
     os.kill(pid, signal.SIGSTOP)
     with pytest.raises(Invalid) as caught:
-        ask(app, "SELECT 1 AS a")
+        query_operation(app, "SELECT 1 AS a")
     assert caught.value.code == "timeout"
     eventually(lambda: is_gone(pid))
-    before = ask(app, "SELECT count() AS c FROM t")[0]["c"]
+    before = query_operation(app, "SELECT count() AS c FROM t")[0]["c"]
 
     monkeypatch.setattr(engine_client, "PROBE_INTERVAL_S", 0.2)
     monkeypatch.setattr(engine_process, "HELLO_TIMEOUT_S", 1)
@@ -125,4 +125,4 @@ def test_a_stopped_engine_holds_no_call(app: App, pid: int, monkeypatch: pytest.
     put(app, "t", [{"n": -1}])
     assert is_gone(stopped)
     monkeypatch.undo()
-    assert ask(app, "SELECT count() AS c FROM t") == [{"c": before + 1}]
+    assert query_operation(app, "SELECT count() AS c FROM t") == [{"c": before + 1}]

@@ -34,7 +34,18 @@ from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families.portals import allowed_folders, downloads, storage
 from memory_mcp.families.portals.model import Exported, Format, Record
 from tests.families.notes.calls import call, refusal
-from tests.families.portals.calls import CALLER, PORTAL, ask, metadata, put, query, tables, types, values, write
+from tests.families.portals.calls import (
+    CALLER,
+    PORTAL,
+    metadata,
+    put,
+    query,
+    query_operation,
+    tables,
+    types,
+    values,
+    write,
+)
 from tests.processes import environment
 from tests.wire import Stdio
 
@@ -198,7 +209,7 @@ def test_values_are_read_by_the_rule_for_records(app: App, imports: Path, table:
     ]
     (imports / "odd.json").write_text(json.dumps(content))
     assert _import(app, "odd.json", "json", table=table).imported == 2
-    found = ask(app, f"SELECT * FROM {table}")
+    found = query_operation(app, f"SELECT * FROM {table}")
     assert [row["object"] for row in found] == [{"x": 1}, {"x": "z"}]
     assert found[0]["at"] == "2026-01-31T10:00:00.000Z"
     assert [row["a"] for row in found] == [None, None]
@@ -618,8 +629,13 @@ def test_a_statement_sent_twice_has_one_effect(
         assert _import(app, "source.db", "db", portal=portal).imported == 4
         put(app, "rows", [{"n": 3}], portal)
     app.portals.delete(CALLER, portal, "rows", {"n": 1}, confirm=False)
-    assert ask(app, "SELECT n FROM rows ORDER BY n", portal=portal) == [{"n": 2}, {"n": 2}, {"n": 3}, {"n": 3}]
-    assert ask(app, "SELECT count() AS c FROM things", portal=portal) == [{"c": 6}]
+    assert query_operation(app, "SELECT n FROM rows ORDER BY n", portal=portal) == [
+        {"n": 2},
+        {"n": 2},
+        {"n": 3},
+        {"n": 3},
+    ]
+    assert query_operation(app, "SELECT count() AS c FROM things", portal=portal) == [{"c": 6}]
 
 
 def test_a_file_of_several_tables_comes_whole_or_not_at_all(
@@ -657,7 +673,7 @@ def test_messages_from_a_file_get_the_default_fields(app: App, imports: Path, ta
     (imports / "messages.csv").write_text("role,content,mood\nuser,hello,good\n")
     assert _import(app, "messages.csv", "csv", portal=portal).imported == 1
     put(app, "messages", [{"role": "user", "content": "again"}], portal)
-    found = ask(
+    found = query_operation(
         app, "SELECT uniqExact(id) AS ids, min(timestamp) > '2026-01-01' AS filled FROM messages", portal=portal
     )
     assert found == [{"ids": 2, "filled": 1}]
@@ -1037,7 +1053,7 @@ def test_a_bad_file_is_refused_and_nothing_is_changed(app: App, imports: Path, e
         assert caught.value.data["field"] == "source"
         assert "/etc" not in caught.value.message
     assert app.portals.view(CALLER, into) == before
-    assert ask(app, "SELECT content FROM messages", portal=into) == [{"content": "mine"}]
+    assert query_operation(app, "SELECT content FROM messages", portal=into) == [{"content": "mine"}]
     assert all(folder.address.portal != "never" for folder in app.portals.all(CALLER))
 
 
@@ -1129,7 +1145,7 @@ def test_values_of_any_type_come_back_from_a_file_as_they_were(app: App, imports
     shutil.copy(_made(app, made), imports / "free.db")
     _import(app, "free.db", "db", portal=into)
     columns = "object, lists, objects"
-    assert ask(app, f"SELECT {columns} FROM things", portal=into) == ask(
+    assert query_operation(app, f"SELECT {columns} FROM things", portal=into) == query_operation(
         app, f"SELECT {columns} FROM things", portal=portal
     )
 

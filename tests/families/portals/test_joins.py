@@ -11,7 +11,7 @@ from memory_mcp.app import App, open_app
 from memory_mcp.errors import Invalid
 from memory_mcp.families.portals import cross_portal_query
 from memory_mcp.families.portals.folders import Engines, PortalFolder
-from tests.families.portals.calls import ask, put
+from tests.families.portals.calls import put, query_operation
 
 EVENTS, PEOPLE, ELSEWHERE = "mem://team/events", "mem://team/people-2", "mem://else/people-2"
 JOINED = "SELECT what, name FROM events JOIN `people-2`.people ON who = people.id ORDER BY what"
@@ -30,7 +30,10 @@ def portals(app: App) -> None:
 
 
 def test_a_query_reads_other_portals_of_its_namespace_as_they_are_now(app: App, data_dir: Path) -> None:
-    assert ask(app, JOINED, portal=EVENTS) == [{"what": "met", "name": "Ann"}, {"what": "ran", "name": "Bob"}]
+    assert query_operation(app, JOINED, portal=EVENTS) == [
+        {"what": "met", "name": "Ann"},
+        {"what": "ran", "name": "Bob"},
+    ]
     put(app, "people", [{"id": 3, "name": "Cid"}], PEOPLE)
     for sql in (
         "SELECT count() AS c FROM `people-2`.people",
@@ -39,7 +42,7 @@ def test_a_query_reads_other_portals_of_its_namespace_as_they_are_now(app: App, 
         "SELECT count() AS c FROM `people-2`.people AS p WHERE p.id IN (SELECT id FROM `people-2`.people)",
         "WITH all AS (SELECT * FROM `people-2`.people) SELECT count() AS c FROM all",
     ):
-        assert ask(app, sql, portal=EVENTS) == [{"c": 3}], sql
+        assert query_operation(app, sql, portal=EVENTS) == [{"c": 3}], sql
     for portal in ("events", "people-2"):
         assert list((data_dir / "portals" / "team" / portal / "staging").iterdir()) == []
 
@@ -47,8 +50,10 @@ def test_a_query_reads_other_portals_of_its_namespace_as_they_are_now(app: App, 
 def test_a_portal_with_the_name_of_a_table_does_not_hide_it(app: App) -> None:
     put(app, "people", [{"id": 9, "name": "own"}], EVENTS)
     put(app, "people", [{"id": 1, "name": "other"}], "mem://team/people")
-    assert ask(app, "SELECT people.name AS name FROM people", portal=EVENTS) == [{"name": "own"}]
-    assert ask(app, "SELECT people.people.name AS name FROM people.people", portal=EVENTS) == [{"name": "other"}]
+    assert query_operation(app, "SELECT people.name AS name FROM people", portal=EVENTS) == [{"name": "own"}]
+    assert query_operation(app, "SELECT people.people.name AS name FROM people.people", portal=EVENTS) == [
+        {"name": "other"}
+    ]
 
 
 def test_other_namespaces_and_unknown_portals_stay_closed(app: App) -> None:
@@ -61,12 +66,12 @@ def test_other_namespaces_and_unknown_portals_stay_closed(app: App) -> None:
         "SELECT * FROM file('/etc/passwd') JOIN `people-2`.people ON 1 = 1",
     ):
         with pytest.raises(Invalid) as caught:
-            ask(app, sql, portal=EVENTS)
+            query_operation(app, sql, portal=EVENTS)
         assert caught.value.code == ("read_only_query" if "file(" in sql else "unknown_table"), sql
-    [row] = ask(app, "SELECT count() AS c FROM people", portal=ELSEWHERE)
+    [row] = query_operation(app, "SELECT count() AS c FROM people", portal=ELSEWHERE)
     assert row == {"c": 1}
     with pytest.raises(Invalid):
-        ask(app, "SELECT * FROM events.events", portal=ELSEWHERE)
+        query_operation(app, "SELECT * FROM events.events", portal=ELSEWHERE)
 
 
 def test_a_portal_is_attached_only_if_its_whole_name_is_in_the_query(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,12 +92,12 @@ def test_a_portal_is_attached_only_if_its_whole_name_is_in_the_query(app: App, m
         ("SELECT count() AS c FROM `t-1`.t", ["t-1"]),
         ("SELECT count() AS c FROM `own.er`.t", ["own.er"]),
     ):
-        assert ask(app, sql, portal="mem://words/own") == [{"c": 1}]
+        assert query_operation(app, sql, portal="mem://words/own") == [{"c": 1}]
         assert attached == names
 
 
 def test_they_are_off_unless_switched_on(app: App, data_dir: Path) -> None:
     with open_app(settings.load({"data_dir": data_dir, "families": "portals"}, environ={}).settings) as plain:
         with pytest.raises(Invalid) as caught:
-            ask(plain, JOINED, portal=EVENTS)
+            query_operation(plain, JOINED, portal=EVENTS)
         assert caught.value.code == "unknown_table"

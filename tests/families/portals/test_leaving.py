@@ -15,7 +15,7 @@ from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.portals import file_exports, storage
 from memory_mcp.server.protocol import McpServer
 from tests.conftest import connected
-from tests.families.portals.calls import CALLER, PORTAL, ask, put
+from tests.families.portals.calls import CALLER, PORTAL, put, query_operation
 from tests.families.portals.test_processes import start
 from tests.waiting import eventually
 
@@ -99,7 +99,7 @@ def test_many_exports_do_not_block_reads_and_the_rest_are_refused(app: App, engi
         one.start()
     eventually(lambda: len(refusals) == 40 - file_exports.MAX_EXPORTS and running(engine) == 2)
     assert {(error, "Try again" in message) for _, error, message in refusals} == {("unavailable", True)}
-    assert ask(app, "SELECT n FROM t WHERE n = 1 LIMIT 1") == [{"n": 1}]
+    assert query_operation(app, "SELECT n FROM t WHERE n = 1 LIMIT 1") == [{"n": 1}]
     assert app.portals.view(CALLER, PORTAL).tables
     put(app, "t", [{"n": 2}])
     cancelled.set()

@@ -24,7 +24,7 @@ from memory_mcp.engines.isolation import landlock
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import storage
-from tests.families.portals.calls import CALLER, ask, put
+from tests.families.portals.calls import CALLER, put, query_operation
 from tests.processes import environment
 from tests.waiting import eventually
 from tests.wire import Stdio
@@ -126,7 +126,7 @@ def test_an_engine_that_is_killed_while_rows_come_in_loses_none_and_doubles_none
 
 def _all_rows(app: Any) -> list[dict[str, int]]:
     rows: list[dict[str, int]] = []
-    while page := ask(
+    while page := query_operation(
         app, "SELECT n, who FROM t WHERE who >= 0 ORDER BY who, n LIMIT 1000 OFFSET {o:UInt64}", o=len(rows)
     ):
         rows += page
@@ -355,12 +355,12 @@ def test_a_slow_query_keeps_no_other_call_waiting(tmp_path: Path) -> None:
 
         def be_slow() -> None:
             with suppress(Invalid):
-                ask(app, "SELECT sum(sipHash64(number)) FROM numbers(1000000000000)")
+                query_operation(app, "SELECT sum(sipHash64(number)) FROM numbers(1000000000000)")
             done.set()
 
         slow = threading.Thread(target=be_slow)
         slow.start()
-        assert ask(app, "SELECT n FROM t") == [{"n": 1}]
+        assert query_operation(app, "SELECT n FROM t") == [{"n": 1}]
         put(app, "t", [{"n": 2}])
         assert app.portals.view(CALLER, PORTAL).stats.rows == 2
         assert not done.is_set()
@@ -408,7 +408,7 @@ def test_a_refused_write_drops_no_table_that_is_not_registered(tmp_path: Path) -
             _describe_as(folder, tables)
             with pytest.raises(Invalid):
                 put(app, "imported", [{"n": "no number", "text": "x"}])
-            assert ask(app, "SELECT n, text FROM imported") == [{"n": 1, "text": "kept"}]
+            assert query_operation(app, "SELECT n, text FROM imported") == [{"n": 1, "text": "kept"}]
             [described] = app.portals.all(CALLER)
             noted = described.described()
             assert noted
@@ -517,4 +517,4 @@ def test_listing_portals_starts_no_engine(tmp_path: Path) -> None:
             assert described
             assert [table.name for table in described.tables] == ["t"]
             with pytest.raises(Unavailable):
-                ask(app, "SELECT 1")
+                query_operation(app, "SELECT 1")

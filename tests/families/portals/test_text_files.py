@@ -12,7 +12,7 @@ from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.portals import text_files
 from memory_mcp.families.portals.model import Format
-from tests.families.portals.calls import CALLER, PORTAL, ask, put
+from tests.families.portals.calls import CALLER, PORTAL, put, query_operation
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def lists(levels: int) -> str:
 @pytest.mark.parametrize("nested", [objects, lists])
 def test_a_file_is_nested_as_deep_as_records_are_and_no_deeper(app: App, table: str, nested: Any) -> None:
     assert bring_in(app, table, nested(text_files.MAX_LEVELS), "json") == 1
-    assert len(ask(app, f"SELECT * FROM {table}")) == 1
+    assert len(query_operation(app, f"SELECT * FROM {table}")) == 1
     with pytest.raises(Invalid, match="nested more than 99 deep"):
         bring_in(app, f"{table}_deeper", nested(text_files.MAX_LEVELS + 1), "json")
 
@@ -71,7 +71,7 @@ def test_an_engine_ends_if_it_does_not_stop_after_its_client_left(app: App, data
     with pytest.raises(Unavailable):
         engine.cancellable(cancelled).run(sql)
     put(app, "stuck", [{"n": 2}])  # waits for its turn in the engine
-    assert ask(app, "SELECT sum(n) AS s FROM stuck") == [{"s": 3}]
+    assert query_operation(app, "SELECT sum(n) AS s FROM stuck") == [{"s": 3}]
     engine.close()
 
 
@@ -80,19 +80,19 @@ def test_an_engine_ends_if_it_does_not_stop_after_its_client_left(app: App, data
 def test_a_missing_id_is_null_or_refused_and_never_zero(app: App, table: str, content: str, format_: Format) -> None:
     assert bring_in(app, table, content, format_) == 2
     assert types(app, table) == {"id": "Nullable(Int64)", "v": "Nullable(String)"}
-    assert [row["id"] for row in ask(app, f"SELECT id FROM {table} ORDER BY v")] == [1, None]
+    assert [row["id"] for row in query_operation(app, f"SELECT id FROM {table} ORDER BY v")] == [1, None]
 
     put(app, f"{table}_keyed", [{"id": 7, "v": "x"}])
     with pytest.raises(Invalid, match="needs an 'id'"):
         bring_in(app, f"{table}_keyed", content, format_)
-    assert ask(app, f"SELECT id FROM {table}_keyed") == [{"id": 7}]
+    assert query_operation(app, f"SELECT id FROM {table}_keyed") == [{"id": 7}]
 
 
 @pytest.mark.usefixtures("imports")
 def test_missing_fields_of_messages_are_filled_in_from_files_too(app: App) -> None:
     content = "role,content,timestamp\nuser,a,\nuser,b,2026-01-31T10:00:00Z\n"
     bring_in(app, "messages", content, "csv")
-    found = ask(app, "SELECT id, timestamp FROM messages ORDER BY content")
+    found = query_operation(app, "SELECT id, timestamp FROM messages ORDER BY content")
     assert len({row["id"] for row in found}) == 2
     assert found[0]["timestamp"] > "2026" < found[1]["timestamp"] == "2026-01-31T10:00:00.000Z"
 
@@ -108,7 +108,9 @@ def test_missing_fields_of_messages_are_filled_in_from_files_too(app: App) -> No
 )
 def test_texts_and_names_of_columns_are_in_nfc(app: App, table: str, content: str, format_: Format) -> None:
     bring_in(app, table, content, format_)
-    assert ask(app, f"SELECT * FROM {table} WHERE `caf\u00e9` = {{t:String}}", t="\u00e9") == [{"caf\u00e9": "\u00e9"}]
+    assert query_operation(app, f"SELECT * FROM {table} WHERE `caf\u00e9` = {{t:String}}", t="\u00e9") == [
+        {"caf\u00e9": "\u00e9"}
+    ]
 
 
 @pytest.mark.usefixtures("imports")
@@ -117,11 +119,11 @@ def test_texts_in_a_parquet_file_and_inside_of_objects_are_in_nfc(app: App, data
     query = "SELECT 'e\u0301' AS s, ['e\u0301'] AS l, [NULL, 'e\u0301'] AS m, [1, NULL] AS n"
     app.portals.exports.export_file(CALLER, PORTAL, f"{table}.parquet", "parquet", None, query, lambda *progress: None)
     bring_in(app, f"{table}_p", (data_dir / "exports" / f"{table}.parquet").read_bytes(), "parquet")
-    assert ask(app, f"SELECT * FROM {table}_p") == [
+    assert query_operation(app, f"SELECT * FROM {table}_p") == [
         {"s": "\u00e9", "l": ["\u00e9"], "m": [None, "\u00e9"], "n": [1, None]}
     ]
     bring_in(app, f"{table}_j", '{"o": {"e\u0301": ["e\\u0301"]}}', "json")
-    assert ask(app, f"SELECT * FROM {table}_j") == [{"o": {"\u00e9": ["\u00e9"]}}]
+    assert query_operation(app, f"SELECT * FROM {table}_j") == [{"o": {"\u00e9": ["\u00e9"]}}]
 
 
 def test_a_long_text_is_put_into_nfc_where_it_is_parted_too(tmp_path: Path) -> None:
@@ -177,7 +179,7 @@ def test_a_value_that_does_not_fit_an_existing_column_is_named(app: App, content
     name = content.strip('[{"')[0]
     with pytest.raises(Invalid, match=f"'{name}' (of record 2 (is .*, which )?does not fit|holds)"):
         bring_in(app, "there", content, format_)
-    assert ask(app, "SELECT count() AS c FROM there WHERE n <> 1") == [{"c": 0}]
+    assert query_operation(app, "SELECT count() AS c FROM there WHERE n <> 1") == [{"c": 0}]
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-Infinity", 2**53 + 1, str(2**53 + 1)])
@@ -185,4 +187,4 @@ def test_a_column_of_fractions_takes_no_number_that_it_would_change(app: App, ta
     put(app, table, [{"f": 1.5}, {"f": 2**60}])
     with pytest.raises(Invalid, match=r"'f' of record 1 is .*, which does not fit Float64"):
         put(app, table, [{"f": 1}, {"f": value}])
-    assert len(ask(app, f"SELECT f FROM {table}")) == 2
+    assert len(query_operation(app, f"SELECT f FROM {table}")) == 2

@@ -25,12 +25,12 @@ from tests.conftest import connected
 from tests.families.notes.calls import call, refusal
 from tests.families.portals.calls import (
     PORTAL,
-    ask,
     delete,
     metadata,
     not_written,
     put,
     query,
+    query_operation,
     tables,
     types,
     values,
@@ -568,7 +568,7 @@ def test_a_parameter_is_returned_unchanged(
         **{"text": text, "several": several, "number": number, "float_": float_, "truth": truth, "none": None},
         **{"maybe": text, "map": {text: text[::-1]}, "numbers": [number, 0]},
     }
-    assert ask(app, sql, **given_values) == [given_values]
+    assert query_operation(app, sql, **given_values) == [given_values]
 
 
 @often
@@ -599,7 +599,7 @@ def test_records_are_returned_unchanged(app: App, records: list[dict[str, Any]])
         object.__setattr__(app, "_round_trips", True)
     put(app, "round_trips", [{**one, "mark": mark, "position": number} for number, one in enumerate(records)])
 
-    found = ask(app, "SELECT * FROM round_trips WHERE mark = {mark:String} ORDER BY position", mark=mark)
+    found = query_operation(app, "SELECT * FROM round_trips WHERE mark = {mark:String} ORDER BY position", mark=mark)
     expected = [{"maybe": None, "numbers": [], **one, "mark": mark} for one in records]
     assert [{name: value for name, value in one.items() if name != "position"} for one in found] == expected
 
@@ -795,7 +795,7 @@ async def test_an_error_of_the_engine_is_reported_in_plain_words(
     ],
 )
 def test_a_query_is_nested_as_deep_as_the_docs_say(app: App, sql: str) -> None:
-    assert len(ask(app, sql)) == 1
+    assert len(query_operation(app, sql)) == 1
 
 
 async def test_long_names_of_columns_do_not_make_a_long_answer(client: Client) -> None:
@@ -920,7 +920,7 @@ async def test_a_time_long_ago_or_far_ahead_is_deleted_as_it_is_written(
 )
 def test_a_parameter_that_would_become_another_value_is_refused(app: App, kind: str, value: Any) -> None:
     with pytest.raises(Invalid, match="parameters: The value of 'x' does not fit"):
-        ask(app, f"SELECT {{x:{kind}}} AS x", x=value)
+        query_operation(app, f"SELECT {{x:{kind}}} AS x", x=value)
 
 
 async def test_two_fields_that_are_one_in_nfc_are_refused(client: Client, table: str) -> None:
@@ -967,7 +967,7 @@ def test_deleted_rows_leave_the_disk_within_seconds(app: App, data_dir: Path) ->
     app.portals.delete(caller, portal, "whole", None, confirm=True)
 
     eventually(lambda: not _files_with(folder, mark))
-    assert ask(app, "SELECT text FROM secrets", portal=portal) == [{"text": "stays"}]
+    assert query_operation(app, "SELECT text FROM secrets", portal=portal) == [{"text": "stays"}]
 
 
 def _files_with(folder: Path, mark: str) -> list[Path]:
