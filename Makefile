@@ -38,6 +38,9 @@ run: install ## Start the HTTP server on loopback and print how to connect
 test: setup ## Run the tests
 	$(PYTEST) $(ARGS)
 
+test-postgres: setup ## Run the tests of what PostgreSQL can keep, on a PostgreSQL that they start
+	MEMORY_TEST_ENGINES=postgres $(PYTEST) tests/engines/postgres tests/families/notes $(ARGS)
+
 soak-tests: setup ## Run the tests with every exhaustive case; `make test` runs a sample of them
 	MEMORY_MCP_SOAK=1 $(PYTEST) $(ARGS)
 
@@ -98,6 +101,9 @@ bench-start: setup ## Measure a client's start, its calls and memory through the
 bench-notes: setup ## Measure the notes: search, writing, memory, at 1k, 10k and 100k notes
 	$(BIN)/python -m benchmarks.notes $(ARGS)
 
+bench-postgres: setup ## Measure notes in PostgreSQL next to notes in SQLite (SIZES)
+	$(BIN)/python -m benchmarks.postgres $(if $(SIZES),--sizes $(SIZES)) $(ARGS)
+
 bench-home: setup ## Measure the requests of the web app's Home page, with 100, 10k and 100k notes
 	$(BIN)/python -m benchmarks.home $(ARGS)
 
@@ -156,7 +162,7 @@ install-check: setup ## Execute the Dockerfile, and install the wheel in every w
 lock: setup ## Pin the newest versions of the dependencies
 	$(PIN) -o requirements.txt
 	$(PIN) --extra portals -c requirements.txt -o requirements-portals.txt
-	$(PIN) --extra portals --group dev -o requirements-dev.txt
+	$(PIN) --extra portals --extra postgres --group dev -o requirements-dev.txt
 	$(PIN) --extra portals --group run -c requirements-dev.txt -o requirements-run.txt
 	$(COMPILE) --group pyproject.toml:build -c requirements-dev.txt -o requirements-build.txt
 

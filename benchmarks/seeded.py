@@ -18,7 +18,7 @@ from memory_mcp.embedding import Space, model_files
 from memory_mcp.embedding.worker import BACKGROUND
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
-from memory_mcp.engines.transactions import Write
+from memory_mcp.engines.transactions import UserDatabase, Write
 from memory_mcp.families.notes import schema
 from memory_mcp.families.notes.model import NewNote, Note
 from memory_mcp.families.notes.storage import index, notes
@@ -39,19 +39,24 @@ MERGES = 200  # at most: what a server does in as many pauses
 
 
 def notes_file(path: Path, count: int) -> None:
-    """This many notes, each with its own vector and one of its context."""
-    own, context = unit_vectors(count), unit_vectors(count, SEED + 1)
+    """This many notes in a file."""
     with closing(Database(path, schema.SCHEMA, backups=path.parent, durability="normal")) as db:
-        with db.write() as tx:
-            vectors.set_space(tx, SPACE, pack(unit_vectors(len(BACKGROUND), SEED + 2)))
-        numbered = enumerate(Texts(SEED).notes(count))
-        while batch := list(itertools.islice(numbered, NOTES_PER_TRANSACTION)):
-            with db.write() as tx:
-                for number, new in batch:
-                    _keep(tx, number, count, new, {0: own[number], -1: context[number]})
+        fill(db, count)
         index_merge = IndexMerge("notes_words", lambda: [db])
         for _ in range(MERGES):
             index_merge.merge()
+
+
+def fill(db: UserDatabase, count: int) -> None:
+    """Write this many notes, each with its own vector and one of its context."""
+    own, context = unit_vectors(count), unit_vectors(count, SEED + 1)
+    with db.write() as tx:
+        vectors.set_space(tx, SPACE, bytes(pack(unit_vectors(len(BACKGROUND), SEED + 2))))
+    numbered = enumerate(Texts(SEED).notes(count))
+    while batch := list(itertools.islice(numbered, NOTES_PER_TRANSACTION)):
+        with db.write() as tx:
+            for number, new in batch:
+                _keep(tx, number, count, new, {0: own[number], -1: context[number]})
 
 
 def _keep(tx: Write, number: int, count: int, new: NewNote, parts: dict[int, Floats]) -> None:

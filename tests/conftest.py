@@ -19,6 +19,8 @@ from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import StreamClient
 from memory_mcp.server.stdio import local_client
 from tests.exhaustive import IS_SOAK
+from tests.postgres import postgres_server as postgres_server
+from tests.postgres import postgres_url as postgres_url
 from tests.shared_servers import SHARED
 from tests.temporary_folders import use_memory
 
@@ -94,8 +96,15 @@ def options() -> dict[str, Any]:
 
 
 @pytest.fixture
-def app(tmp_path: Path, clock: Clock, options: dict[str, Any]) -> Iterator[App]:
+def database_url() -> str | None:
+    """Of PostgreSQL. Families that have tables there run their tests with it, too: override this fixture."""
+    return None
+
+
+@pytest.fixture
+def app(tmp_path: Path, clock: Clock, options: dict[str, Any], database_url: str | None) -> Iterator[App]:
     usual = {"data_dir": tmp_path, "embedding_dim": 3, "embedder": "none", "durability": "normal"}
+    usual |= {"database_url": database_url, "families": "notes"} if database_url else {}
     loaded = settings.load(usual | options, environ={})
     with open_app(loaded.settings, clock=clock) as opened:
         yield opened

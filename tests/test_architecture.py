@@ -37,6 +37,8 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
     {
         "engines.__init__",
         "engines.texts",
+        "engines.table_set",
+        "engines.postgres",
         "engines.transactions",
         "engines.files",
         "engines.isolation",

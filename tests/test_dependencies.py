@@ -5,6 +5,7 @@ import re
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
+from itertools import chain
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -23,7 +24,7 @@ def imported() -> set[str]:
 
 def declared() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    requirements = [*project["dependencies"], *project["optional-dependencies"]["portals"]]
+    requirements = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     return {normalise(found[0]) for line in requirements if (found := re.match(r"[\w.-]+", line))}
 
 

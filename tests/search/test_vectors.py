@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.search.vectors import Cosines, PackedVectors, pack, unit, unpack
+from memory_mcp.search.vectors import Cosines, PackedVectors, alike, pack, unit, unpack
 
 Vector = tuple[float, float, float]
 numbers = st.floats(-100, 100, width=32, allow_subnormal=False)
@@ -91,12 +91,15 @@ def test_the_block_grows() -> None:
 
 
 def test_two_memories_are_alike_if_all_their_parts_are() -> None:
-    ours = PackedVectors(3)
-    put(ours, 1, [packed((1.0, 0.0, 0.0)), packed((0.0, 1.0, 0.0))])
-    put(ours, 2, [packed((2.0, 0.0, 0.0)), packed((0.0, 3.0, 0.0))])
-    put(ours, 3, [packed((1.0, 0.0, 0.0)), packed((0.0, 0.0, 1.0))])
-    put(ours, 4, [packed((1.0, 0.0, 0.0))])
-    assert [ours.alike(1, other) for other in (2, 3, 4, 5)] == [1.0, 0.0, 0.0, 0.0]
+    x, y, z = packed((1.0, 0.0, 0.0)), packed((0.0, 1.0, 0.0)), packed((0.0, 0.0, 1.0))
+    assert [alike([x, y], other) for other in ([x, y], [x, z], [x], [])] == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_rows_in_order_are_found_by_their_owner() -> None:
+    found = Cosines.sorted(np.array([2, 5, 5, 9]), np.array([0.25, 0.5, 0.75, 1.0], dtype=np.float32))
+    assert found.of([5, 9, 7]) == {5: (0.75, 1), 9: (1.0, 0)}
+    assert found.rows_among([2, 5, 7]).tolist() == [0, 1, 2]
+    assert (list(found.rows_of), len(found.rows_of)) == ([2, 5, 9], 3)
 
 
 def test_a_vector_survives_packing() -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from memory_mcp.access.usage import Analytics, Coverage
 from memory_mcp.app.access import Access, ServerFiles, create_access, open_server_files
+from memory_mcp.app.cluster import check_families, open_cluster
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
@@ -33,6 +34,7 @@ from memory_mcp.peers import Peers
 from memory_mcp.sessions import Clients, Servers, Sessions
 from memory_mcp.settings import Settings
 from memory_mcp.sync import LINK_FILE, Sync, SyncWorker
+from memory_mcp.sync.model import Replica
 
 log = logging.getLogger(__name__)
 
@@ -163,6 +165,10 @@ def open_app(
         changes, peers = Changes(), Peers(settings.data_dir / "servers")
         servers = Servers(settings.data_dir / "servers")
         changes.listen(peers.publish)
+        cluster = None
+        if settings.database_url:
+            check_families(families, served)
+            cluster = stack.enter_context(open_cluster(settings, clock, families.values()))
         context = Context(
             settings,
             clock,
@@ -171,6 +177,7 @@ def open_app(
             embedders=Embedders(embedding_options(settings)),
             closing=stack,
             served=frozenset(served),
+            cluster=cluster,
             new_files_dir=new_files_dir,
         )
         context.databases.update((files.server, files.live))
@@ -193,7 +200,8 @@ def _create_app(
 ) -> App:
     settings, changes, opened = context.settings, context.changes, context.opened
     notes: Notes = opened["notes"].operations
-    sync = Sync(context.folder_of, notes.transfer.replica, notify=partial(changes.publish_topic, topic="sync"))
+    replica_of = notes.transfer.replica if context.cluster is None else _refuse_sync
+    sync = Sync(context.folder_of, replica_of, notify=partial(changes.publish_topic, topic="sync"))
     return App(
         settings=settings,
         families=served,
@@ -218,6 +226,10 @@ def _create_app(
         sync_worker=SyncWorker(sync, partial(_linked_users, settings.data_dir), settings.sync_seconds),
         databases=context.databases,
     )
+
+
+def _refuse_sync(user: str) -> Replica:
+    raise Unavailable("Notes in PostgreSQL cannot be synced yet. Use a server without --database-url to sync.")
 
 
 def _create_conversations(context: Context) -> Conversations:

@@ -15,6 +15,7 @@ from memory_mcp.app.composition import App, embedding_options
 from memory_mcp.app.older_servers import database_kinds
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
+from memory_mcp.errors import Unavailable
 from memory_mcp.families import registry
 from memory_mcp.families.context import open_database
 from memory_mcp.families.family import Family
@@ -49,6 +50,7 @@ def open_maintenance(
     """
     from memory_mcp import maintenance  # a server that starts does not need it
 
+    refuse_with_database_url(settings)
     layout = _layout(settings, families.values())
     open_file = partial(open_database, settings, clock)
     with ExitStack() as stack:
@@ -76,8 +78,15 @@ def backup_of(app: App, clock: Clock = utc_now) -> Backup:
     """The backup of a running server's data."""
     from memory_mcp import maintenance
 
+    refuse_with_database_url(app.settings)
     families = [one.family for one in app.opened.values()]
     return maintenance.Backup(_layout(app.settings, families), app.portals, clock)
+
+
+def refuse_with_database_url(settings: Settings) -> None:
+    """Raises Unavailable where work on the data directory's files would miss what PostgreSQL has."""
+    if settings.database_url:
+        raise Unavailable("This works on files alone so far. Use PostgreSQL's own tools, such as pg_dump.")
 
 
 def _layout(settings: Settings, families: Iterable[Family[Any]]) -> Layout:

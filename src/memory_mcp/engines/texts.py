@@ -10,7 +10,7 @@ class Column:
     name: str
     letter: str
     """A to D: how PostgreSQL marks the words of a column. Columns stand in the order of their letters; those with the
-    same letter have the same weight and degree."""
+    same letter have the same weight and degree, and no expression can name one alone."""
     weight: float = 1.0  # of a word in bm25; SQLite has it in the table
     degree: float = 1.0  # to which a text contains a term that stands here
 

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakSet
 
 from memory_mcp.access import Tenants, folder_of
@@ -16,11 +16,15 @@ from memory_mcp.embedding import Embedders
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.database import Missing
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
+from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.sessions import Sessions
 from memory_mcp.settings import Settings
 from memory_mcp.time_spans import TimeReader
+
+if TYPE_CHECKING:
+    from memory_mcp.engines.postgres.cluster import Cluster
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +47,7 @@ class Context:
     served: frozenset[str]  # the names of the families that are switched on
     opened: dict[str, OpenFamily[Any]] = field(default_factory=dict)  # by name: the families before this one
     databases: WeakSet[Database] = field(default_factory=WeakSet)  # those that families have opened
+    cluster: "Cluster | None" = None  # the connections to PostgreSQL, if it keeps what families can keep there
     new_files_dir: Path | None = None  # where missing databases are created, if not in the data directory
 
     @property
@@ -60,6 +65,14 @@ class Context:
         """Call this when the server stops, before everything opened so far is closed."""
         self.closing.callback(_attempt, work)
 
+    def user_databases(self, kind: DatabaseKind) -> UserDatabases:
+        """What the kind declares for each user: rows in PostgreSQL if this server has one, else a file."""
+        if self.cluster is None:
+            return self.tenants(kind)
+        from memory_mcp.engines.postgres.tenants import PostgresTenants
+
+        return PostgresTenants(self.cluster, kind.tables, durable=self.settings.durability == "full")
+
     def tenants(self, kind: DatabaseKind) -> Tenants:
         """A file of this kind for each user, opened at first use and closed at the end."""
         local = self.settings.vault_path if kind.is_at_db_path else self.settings.data_dir / kind.file
@@ -68,7 +81,10 @@ class Context:
     def open_file(
         self, kind: DatabaseKind, path: Path, *, missing: Missing = "make", lock: Path | None = None
     ) -> Database:
-        """Raises Unavailable for a file that is damaged or of a newer version."""
+        """Raises Unavailable for a file that is damaged or of a newer version, and with PostgreSQL, where servers on
+        other machines would not see it."""
+        if self.cluster is not None:
+            raise Unavailable(f"{kind.name} is not in PostgreSQL yet. Use a server without --database-url for it.")
         db = open_database(self.settings, self.clock, kind, path, missing=missing, lock=lock)
         self.databases.add(db)
         if kind.repair_index:

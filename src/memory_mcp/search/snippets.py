@@ -1,16 +1,14 @@
 """Snippets: the part of a text that shows why it was found."""
 
 import re
-import threading
 import unicodedata
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 
-import apsw
-
+from memory_mcp.engines.sqlite.tokenizer import located_tokens
 from memory_mcp.search import fts_query, ranking
 
 MAX_BYTES = 800  # of a snippet
@@ -63,14 +61,14 @@ def _search_terms(query: str) -> _SearchTerms:
     plain = [phrase for phrase in phrases if not fts_query.has_cjk(phrase)]
     others = [phrase.strip('"').replace(" ", "") for phrase in phrases if phrase not in plain]
     return _SearchTerms(
-        stems=frozenset(stem for phrase in plain for _, _, stem in _tokens(phrase.encode())),
+        stems=frozenset(stem for phrase in plain for _, _, stem in located_tokens(phrase.encode())),
         prefixes=tuple(prefix.casefold() for prefix in _PREFIX.findall(query)),
         texts=tuple(others or ([] if plain else [query])),
     )
 
 
 def _matches(text: str, raw: bytes, sought: _SearchTerms) -> Iterator[Match]:
-    for start, end, stem in _tokens(raw) if sought.stems else ():
+    for start, end, stem in located_tokens(raw) if sought.stems else ():
         if stem in sought.stems or stem.startswith(sought.prefixes) or _has_part(raw[start:end], sought.stems):
             yield start, end, stem
     for piece in sought.texts:
@@ -84,7 +82,7 @@ def _has_part(word: bytes, stems: frozenset[str]) -> bool:
     if word.islower() and word.isascii():
         return False
     plain = unicodedata.normalize("NFKC", word.decode())
-    return any(stem in stems for _, _, stem in _tokens(f"{plain} {fts_query.parts(plain)}".encode()))
+    return any(stem in stems for _, _, stem in located_tokens(f"{plain} {fts_query.parts(plain)}".encode()))
 
 
 def _passages(raw: bytes) -> list[Passage]:
@@ -152,20 +150,3 @@ def _cut(raw: bytes, start: int, length: int, *, more_before: bool = False) -> s
         end = space if space > start else end
     piece = " ".join(raw[start:end].decode(errors="ignore").split())
     return ("…" if start > 0 or more_before else "") + piece + ("…" if end < len(raw) else "")
-
-
-class _Tokenizer(threading.local):
-    """The tokenizer of the word indexes, so that a snippet matches exactly as a search does. One per thread."""
-
-    def __init__(self) -> None:
-        self.connection = apsw.Connection(":memory:")
-        self.tokens = self.connection.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])
-
-
-@cache
-def _tokenizer() -> _Tokenizer:
-    return _Tokenizer()
-
-
-def _tokens(raw: bytes) -> list[Match]:
-    return _tokenizer().tokens(raw, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_colocated=False)  # type: ignore[return-value]  # not in the stub

@@ -1,6 +1,6 @@
 """Cosine similarity over packed float32 vectors, exact, in process."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +31,12 @@ class Cosines:
 
     owners: Numbers  # the memory of each row
     values: Floats
-    rows_of: dict[int, list[int]]
+    rows_of: Mapping[int, Sequence[int]]
+
+    @classmethod
+    def sorted(cls, owners: Numbers, values: Floats) -> "Cosines":
+        """Of rows in the order of their owners and parts."""
+        return cls(owners, values, _SortedRows(owners))
 
     def of(self, owners: Iterable[int]) -> dict[int, tuple[float, int]]:
         """For each of these memories that has a vector: the cosine and the number of its nearest part."""
@@ -42,7 +47,7 @@ class Cosines:
             for (owner, rows), first in zip(known, firsts, strict=True)
         }
 
-    def _nearest_part(self, rows: list[int]) -> tuple[float, int]:
+    def _nearest_part(self, rows: Sequence[int]) -> tuple[float, int]:
         values = self.values[rows]
         part = int(values.argmax())
         return float(values[part]), part
@@ -68,6 +73,32 @@ class Cosines:
     def rows_among(self, owners: Iterable[int]) -> Numbers:
         """The rows of these memories."""
         return np.array([row for owner in owners for row in self.rows_of.get(owner, ())], dtype=np.int64)
+
+
+class _SortedRows(Mapping[int, Sequence[int]]):
+    """The rows of each memory, found when they are needed: of most memories they are not."""
+
+    def __init__(self, owners: Numbers) -> None:
+        self._owners = owners
+
+    def __getitem__(self, owner: int) -> Sequence[int]:
+        rows = range(*(int(self._owners.searchsorted(owner, side)) for side in ("left", "right")))
+        if not rows:
+            raise KeyError(owner)
+        return rows
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.unique(self._owners).tolist())
+
+    def __len__(self) -> int:
+        return len(np.unique(self._owners))
+
+
+def alike(one: Sequence[bytes], other: Sequence[bytes]) -> float:
+    """The lowest cosine of two corresponding parts, which are unit vectors. 0 if the numbers of parts differ."""
+    if len(one) != len(other) or not one:
+        return 0.0
+    return float(np.einsum("ij,ij->i", np.stack([*map(unpack, one)]), np.stack([*map(unpack, other)])).min())
 
 
 def _best(values: Floats, wanted: int) -> Numbers:
@@ -117,13 +148,6 @@ class PackedVectors:
     def cosines(self, query: Floats) -> Cosines:
         """The cosine of every vector with the query. Valid until the vectors change."""
         return Cosines(self._owners[: self._count], self._block[: self._count] @ query, self._rows_of)
-
-    def alike(self, one: int, other: int) -> float:
-        """The lowest cosine of two corresponding parts. 0 if the numbers of parts differ."""
-        rows, others = self._rows_of.get(one, []), self._rows_of.get(other, [])
-        if len(rows) != len(others) or not rows:
-            return 0.0
-        return float(np.einsum("ij,ij->i", self._block[rows], self._block[others]).min())
 
     def _append(self, owners: Sequence[int], vectors: NDArray[np.floating]) -> None:
         start, end = self._count, self._count + len(owners)

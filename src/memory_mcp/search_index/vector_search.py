@@ -1,7 +1,7 @@
 """How near texts are to a query in meaning."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from memory_mcp.search_index.storage.vectors import VectorTable
 from memory_mcp.search_index.tables import Tables
 
 if TYPE_CHECKING:
-    from memory_mcp.search.vectors import Floats, PackedVectors
+    from memory_mcp.search.vectors import Cosines, Floats
 
 MIN_DUPLICATE_COSINE = 0.95  # from which on two texts count as duplicates
 MAX_DUPLICATES = 500
@@ -70,8 +70,7 @@ class VectorSearch:
         if vectors.space(tx) != space:  # another model has taken over meanwhile
             return Nearness()
         background = _background(tx, space) @ vector
-        with self._packed(tx, space) as packed:
-            cosines = packed.cosines(vector)
+        with self._cosines(tx, space, vector) as cosines:
             rows = None if flags is None else cosines.rows_allowed(flags)
             usual = ranking.CosineStatistics.of(cosines.values if rows is None else cosines.values[rows], background)
             count = len(cosines.values) if rows is None or is_part else len(rows)
@@ -106,15 +105,28 @@ class VectorSearch:
             return []
         import numpy as np
 
-        from memory_mcp.search.vectors import unpack
+        from memory_mcp.search.vectors import alike, unpack
 
-        with self._packed(tx, space) as packed:
-            cosines = packed.cosines(unpack(vector))
+        with self._cosines(tx, space, unpack(vector)) as cosines:
             near = cosines.nearest(MAX_DUPLICATES, np.flatnonzero(cosines.values >= MIN_DUPLICATE_COSINE))
-            return [other for other in near if other != seq and packed.alike(seq, other) >= MIN_DUPLICATE_COSINE]
+            lengths = {one: len(cosines.rows_of.get(one, ())) for one in (seq, *near)}
+        same = [other for other in near if other != seq and lengths[other] == lengths[seq]]
+        if lengths[seq] == 1:
+            return same
+        own = self._table.parts(tx, seq)
+        return [other for other in same if alike(own, self._table.parts(tx, other)) >= MIN_DUPLICATE_COSINE]
 
-    def _packed(self, tx: Read, space: Space) -> AbstractContextManager["PackedVectors"]:
-        return self._cache.vectors((tx.generation, space), space.dimensions, partial(self._table.changed, tx))
+    @contextmanager
+    def _cosines(self, tx: Read, space: Space, query: "Floats") -> Iterator["Cosines"]:
+        """Of every part of every text. Valid until the block ends."""
+        from memory_mcp.search.vectors import pack
+
+        if tx.multiplies_vectors:
+            yield self._table.all_cosines(tx, pack(query))
+            return
+        changed = partial(self._table.changed, tx)
+        with self._cache.vectors((tx.generation, space), space.dimensions, changed) as packed:
+            yield packed.cosines(query)
 
     def _context(self, tx: Read, seqs: Sequence[int], query: "Floats") -> dict[int, float]:
         """The cosine of each of these texts together with the one before it."""

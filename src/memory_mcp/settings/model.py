@@ -257,6 +257,12 @@ class Settings(BaseModel):
         description="full: an acknowledged write survives a power cut. normal: it survives a crash of the server, "
         "and writes are faster.",
     )
+    database_url: str | None = Field(
+        None,
+        pattern=r"^postgres(ql)?://",
+        description="Experimental: postgresql://user@host/database keeps notes in PostgreSQL with pgvector, not in a "
+        "file. The other families cannot be served then (docs/decisions/0024-postgresql.md).",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="How much goes to the log on stderr."
     )

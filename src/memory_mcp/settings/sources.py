@@ -27,7 +27,8 @@ OTHER_ENV = {
     "openai_api_key": "OPENAI_API_KEY",
 }
 """Variables that other programs use for the same thing. Ours come first."""
-SECRETS = {"openai_api_key"}
+SECRETS = {"openai_api_key"}  # never a flag: other users of the machine can read a process's flags
+HIDDEN = SECRETS | {"database_url"}  # never shown: it may have a password in it
 CONFIG_FILE = "config.toml"
 
 
@@ -77,7 +78,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ, *, c
     given = (_from_config(_data_dir(given)) if config else {}) | given
     settings = _validated(given)
     parse_scopes(settings.scopes)
-    shown = {name: "(hidden)" if value and name in SECRETS else value for name, value in settings}
+    shown = {name: "(hidden)" if value and name in HIDDEN else value for name, value in settings}
     sources = {name: origin.source for name, origin in given.items()}
     return LoadedSettings(
         settings, tuple(SettingSource(name, shown[name], sources.get(name, "default")) for name in shown)
@@ -127,7 +128,7 @@ def _validated(given: Mapping[str, SettingSource]) -> Settings:
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         name = str(first["loc"][0])
-        why = sentence(first, is_secret=name in SECRETS)
+        why = sentence(first, is_secret=name in HIDDEN)
         raise Invalid(f"{given[name].source}: {why}.", field=name) from exc
     paths = {name: getattr(settings, name) for name in ("data_dir", "db_path", "models_dir")}
     return settings.model_copy(update={name: path and path.expanduser().absolute() for name, path in paths.items()})

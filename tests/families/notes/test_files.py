@@ -27,6 +27,11 @@ TABLES = "note_tags", "note_links", "note_wikilinks", "note_versions", "note_vec
 KILLS = 6
 
 
+@pytest.fixture
+def database_url() -> None:
+    """All of this is about SQLite files."""
+
+
 def check(connection: apsw.Connection) -> None:
     """The file and its full-text index are whole, and every live note is in the index."""
     assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -214,16 +214,23 @@ async def test_the_size_of_a_list_is_limited(client: Client, app: App, tool: str
     """80 kB are about 20,000 tokens: beyond that an answer is cut and says so."""
     with file(app).write() as tx:
         for number in range(1500):
-            values: dict[str, Any] = {"id": str(number), "namespace": f"{number:04}" + "n" * 100, "now": NOON}
-            tx.all(
+            namespace = f"{number:04}" + "n" * 100
+            values: dict[str, Any] = {"id": str(number), "namespace": namespace, "now": NOON, "key": b""}
+            seq = tx.number(
                 """
                 INSERT INTO notes (id, user_id, mcp_namespace, title, has_own_title, title_key, content, content_key,
                     source, created_at, updated_at)
-                VALUES (:id, 'local', :namespace, 't', 1, 't', 'text', x'00', 'mcp', :now, :now)
+                VALUES (:id, 'local', :namespace, 't', 1, 't', 'text', :key, 'mcp', :now, :now) RETURNING seq
                 """,
                 values,
             )
-            tx.all("INSERT INTO note_tags VALUES (last_insert_rowid(), :namespace, :namespace, 'user', 0)", values)
+            tx.all(
+                """
+                INSERT INTO note_tags (note_seq, tag_key, tag, origin, position)
+                VALUES (:seq, :namespace, :namespace, 'user', 0)
+                """,
+                {"seq": seq, "namespace": namespace},
+            )
 
     result = await client.call_tool(tool, {})
     assert isinstance(result.structured_content, dict)

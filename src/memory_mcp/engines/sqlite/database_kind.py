@@ -7,7 +7,9 @@ from uuid import UUID
 
 from memory_mcp.engines.sqlite.database import Database
 from memory_mcp.engines.sqlite.migrations import Schema
+from memory_mcp.engines.table_set import TableSet
 from memory_mcp.engines.transactions import Read, Write
+from memory_mcp.errors import Unavailable
 
 LOCKS = "locks"  # the folder with the locks of files in subfolders
 
@@ -25,9 +27,17 @@ class DatabaseKind:
     is_cache: bool = False  # created again if it is missing, so no backup holds it
     is_locked_first: bool = False  # servers write other files while they hold its lock
     is_at_db_path: bool = False  # the setting db_path says where the local user's is
+    postgres: Path | None = None  # the folder with its migrations for PostgreSQL; None: it is in files alone
     is_indexed: Callable[[Read], bool] | None = None  # whether its full-text indexes hold everything
     rebuild_index: Callable[[Write], None] | None = None  # fill its full-text indexes, which are empty
     repair_index: Callable[[Write], None] | None = None  # add what is missing, each time that a server opens a file
+
+    @property
+    def tables(self) -> TableSet:
+        """Its tables in PostgreSQL."""
+        if self.postgres is None:
+            raise Unavailable(f"{self.name} is not in PostgreSQL yet. Use a server without --database-url for it.")
+        return TableSet(self.name, self.postgres)
 
     def index_when_opened(self, db: Database) -> None:
         """Index the rows that another program wrote into a file, so that searches find them."""

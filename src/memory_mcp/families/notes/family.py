@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _open(context: Context) -> Notes:
-    notes = Notes(context.tenants(NOTES_FILE), context.changes, context.embedders, context.times)
+    notes = Notes(context.user_databases(NOTES_FILE), context.changes, context.embedders, context.times)
     context.before_close(notes.index_merge.merge)
     return notes
 

@@ -6,6 +6,14 @@ from memory_mcp.engines.sqlite import migrations
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.families.notes.storage import index
 
-SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D434E)  # "MMCN"
+_HERE = Path(__file__).parent
+SCHEMA = migrations.load(_HERE / "migrations", application_id=0x4D4D434E)  # "MMCN"
 
-NOTES_FILE = DatabaseKind("notes", SCHEMA, "notes.db", is_indexed=index.is_indexed, rebuild_index=index.index_all_words)
+NOTES_FILE = DatabaseKind(
+    "notes",
+    SCHEMA,
+    "notes.db",
+    postgres=_HERE / "postgres",
+    is_indexed=index.is_indexed,
+    rebuild_index=index.index_all_words,
+)

@@ -3,11 +3,17 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from memory_mcp.embedding import Space
 from memory_mcp.engines.transactions import Packed, Read, Write
 from memory_mcp.search_index.storage.queue import EmbedQueue
 from memory_mcp.search_index.tables import Tables
+
+if TYPE_CHECKING:
+    from memory_mcp.search.vectors import Cosines
+
+MAX_PARTS = 1 << 16  # of a text
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,25 @@ class VectorTable:
             query,
         )
         return dict(zip(numbers.tolist(), cosines.tolist(), strict=True))
+
+    def all_cosines(self, tx: Read, query: Packed) -> "Cosines":
+        """Of every part of every text, computed by the database."""
+        from memory_mcp.search.vectors import Cosines
+
+        numbers, cosines = tx.cosines(
+            f"SELECT {self.tables.owner} * {MAX_PARTS} + part, vector FROM {self.tables.vectors} WHERE part >= 0",
+            {},
+            query,
+        )
+        order = numbers.argsort()
+        return Cosines.sorted(numbers[order] // MAX_PARTS, cosines[order])
+
+    def parts(self, tx: Read, seq: int) -> list[Packed]:
+        rows = tx.all(
+            f"SELECT vector FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq AND part >= 0 ORDER BY part",
+            {"seq": seq},
+        )
+        return [Packed(vector) for (vector,) in rows]
 
     def longer_than(self, tx: Read, max_bytes: int, seqs: Sequence[int]) -> list[int]:
         """Which of these texts have more bytes."""

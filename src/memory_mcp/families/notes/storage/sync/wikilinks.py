@@ -85,8 +85,8 @@ def restore_targets(tx: Write, seq: int) -> None:
         """
         UPDATE note_wikilinks SET target_seq = :seq
         WHERE target_seq IS NULL AND source_seq <> :seq
-            AND (SELECT archived, namespace FROM notes WHERE seq = :seq)
-                = (0, (SELECT namespace FROM notes WHERE seq = source_seq))
+            AND (0, (SELECT namespace FROM notes WHERE seq = source_seq))
+                = (SELECT archived, namespace FROM notes WHERE seq = :seq)
             AND (source_seq, 'wikilink/' || title_key) IN (
                 SELECT note_seq, field FROM sync_fields WHERE value = (SELECT id FROM notes WHERE seq = :seq)
             )

@@ -1,0 +1,117 @@
+"""Notes in PostgreSQL next to notes in SQLite: `make bench-postgres`. The same notes, questions and code on both, in
+turns. PostgreSQL is the one that the tests start, or the one of MEMORY_TEST_POSTGRES_URL."""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.postgres import empty, running_server
+
+from benchmarks import seeded
+from benchmarks.figures import Timed, introduction, ms, print_table
+from benchmarks.texts import Texts
+from memory_mcp.app import App, open_app
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.families.notes.model import Author, NewNote, NoteQuery
+from memory_mcp.settings import Settings
+
+ENGINES = SQLITE, POSTGRES = "SQLite", "PostgreSQL"
+MODES = ("hybrid", "lexical", "semantic")
+WRITE_SECONDS = 5.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default="1000,10000")
+    parser.add_argument("--questions", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=3)
+    chosen = parser.parse_args()
+    print(introduction())
+    with running_server(is_durable=True) as url:
+        for count in map(int, chosen.sizes.split(",")):
+            _measure(url, count, chosen.questions, chosen.rounds)
+
+
+def _measure(url: str, count: int, questions: int, rounds: int) -> None:
+    empty(url)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        apps = {
+            SQLITE: stack.enter_context(_app(Path(folder) / "sqlite")),
+            POSTGRES: stack.enter_context(_app(Path(folder) / "postgres", database_url=url)),
+        }
+        for app in apps.values():
+            seeded.fill(app.notes._files.of(LOCAL_USER).db, count)
+        if os.environ.get("MEMORY_TEST_POSTGRES_URL") is None:
+            _analyze(url)
+        texts = list(Texts(seeded.SEED + 1).questions(questions))
+        rows: list[tuple[str, ...]] = [(f"{count} notes, p50 ms", *ENGINES, "ratio", "equal top 20")]
+        rows += [_search(apps, mode, texts, rounds) for mode in MODES]
+        print_table("Search", rows)
+        written = {name: _writes(app) for name, app in apps.items()}
+        rates = [(label, *(f"{written[name][label]:.0f}" for name in ENGINES)) for label in written[SQLITE]]
+        print_table("Durable creates a second", [("", *ENGINES), *rates])
+
+
+@contextmanager
+def _app(data_dir: Path, **more: Any) -> Iterator[App]:
+    with open_app(Settings(data_dir=data_dir, families=("notes",), **more), serving=False) as app:
+        yield app
+
+
+def _analyze(url: str) -> None:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+
+
+def _search(apps: dict[str, App], mode: Any, texts: list[str], rounds: int) -> tuple[str, ...]:
+    caller = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
+    best: dict[str, list[float]] = {name: [] for name in apps}
+    equal = 0
+    for text in texts:
+        query = NoteQuery(text, mode=mode)
+        found = [[hit.id for hit in app.notes.reader.hits(caller, query)[0]] for app in apps.values()]
+        equal += found[0] == found[1]
+        timed = {name: Timed() for name in apps}
+        for _ in range(rounds):
+            for name, app in apps.items():
+                timed[name].run(partial(app.notes.reader.hits, caller, query))
+        for name in apps:
+            best[name].append(min(timed[name].walls))
+    p50 = {name: sorted(best[name])[len(texts) // 2] for name in apps}
+    ratio = p50[POSTGRES] / p50[SQLITE]
+    return mode, ms(p50[SQLITE]), ms(p50[POSTGRES]), f"{ratio:.1f}", f"{equal}/{len(texts)}"
+
+
+def _writes(app: App) -> dict[str, float]:
+    return {"one thread": _rate(app, 1, 1), "four threads, four tenants": _rate(app, 4, 4)}
+
+
+def _rate(app: App, threads: int, tenants: int) -> float:
+    def work(number: int) -> int:
+        caller = Caller(f"writer-{number % tenants}", ALL_SCOPES, frozenset({"notes"}))
+        count, end = 0, time.perf_counter() + WRITE_SECONDS
+        for note in Texts(number).notes(1_000_000):
+            if time.perf_counter() > end:
+                break
+            app.notes.writer.create(caller, Author(), NewNote(note.content, title=note.title, tags=note.tags))
+            count += 1
+        return count
+
+    with ThreadPoolExecutor(threads) as pool:
+        return sum(pool.map(work, range(threads))) / WRITE_SECONDS
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""The connections of this process to one PostgreSQL database."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg import RawCursor
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from memory_mcp.clock import Clock, utc_now
+from memory_mcp.engines.postgres import migrations, values
+from memory_mcp.engines.postgres.migrations import APP_ROLE
+from memory_mcp.engines.table_set import TableSet
+from memory_mcp.engines.transactions import WRITE_TIMEOUT_S
+from memory_mcp.errors import Unavailable, Unusable
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Statement = tuple[str, Sequence[Any]]
+POOL_TIMEOUT_S = 10.0  # to wait for a free connection
+MAX_CONNECTIONS = 8
+MAX_ATTEMPTS = 5  # at beginning a transaction: a pooled connection may be closed by now
+PREPARE_AFTER = 2  # executions of a statement
+
+_SET_UP = f"""
+    SELECT set_config('role', '{APP_ROLE}', true), set_config('search_path', $4, true),
+        set_config('jit', 'off', true), set_config('memory.tenant', $1, true), set_config('lock_timeout', $2, true),
+        set_config('synchronous_commit', $3, true)
+"""
+
+_TENANT_TABLES = """
+    SELECT format('%I.%I', table_schema, table_name) FROM information_schema.columns
+    WHERE column_name = 'tenant' AND (table_schema = 'memory' OR starts_with(table_schema, 'memory_'))
+        AND has_table_privilege(format('%I.%I', table_schema, table_name), 'DELETE')
+"""
+
+
+class Cluster:
+    def __init__(self, url: str, *, clock: Clock = utc_now, max_connections: int = MAX_CONNECTIONS) -> None:
+        self._url = url
+        self._clock = clock
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            url,
+            min_size=0,
+            max_size=max_connections,
+            timeout=POOL_TIMEOUT_S,
+            kwargs={"autocommit": True, "prepare_threshold": PREPARE_AFTER},
+            configure=_configure,
+            open=False,
+        )
+
+    def open(self, table_sets: Sequence[TableSet]) -> None:
+        """Connect, and bring these tables up to date. Raises Unavailable or Unusable with the reason."""
+        with translate_errors():
+            try:
+                with psycopg.connect(self._url, autocommit=True, connect_timeout=int(POOL_TIMEOUT_S)) as connection:
+                    migrations.run(connection, table_sets)
+            except psycopg.ProgrammingError as exc:
+                raise Unusable("The database URL is not valid. It looks like postgresql://user@host/database.") from exc
+            self._pool.open()
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def delete_tenant(self, user: str) -> None:
+        """Delete all rows of a user, whatever their kind."""
+        with self.transaction("BEGIN", migrations.BASE, user, timeout_s=WRITE_TIMEOUT_S) as connection:
+            tables = connection.execute(_TENANT_TABLES.encode()).fetchall()
+            for (name,) in tables:
+                connection.execute(f"DELETE FROM {name}".encode())
+
+    def now(self) -> datetime:
+        return self._clock()
+
+    @contextmanager
+    def transaction(
+        self,
+        begin: str,
+        tables: TableSet,
+        tenant: str,
+        *,
+        timeout_s: float,
+        durable: bool = True,
+        after: Sequence[Statement] = (),
+    ) -> Iterator[Connection]:
+        """A connection in a transaction of one tenant, which these statements began in one round trip. It commits if
+        the block finishes, and is undone if it raises."""
+        lock_timeout_ms = str(max(1, int(timeout_s * 1000)))
+        set_up = (_SET_UP, (tenant, lock_timeout_ms, "on" if durable else "off", tables.search_path))
+        with translate_errors():
+            connection = self._begin([(begin, ()), set_up, *after])
+        try:
+            with translate_errors():
+                yield connection
+        except BaseException:
+            self._finish(connection, "ROLLBACK")
+            raise
+        with translate_errors(in_doubt=not begin.endswith("READ ONLY")):
+            self._finish(connection, "COMMIT")
+
+    def _begin(self, statements: Sequence[Statement]) -> Connection:
+        for attempt in range(1, MAX_ATTEMPTS + 1):
+            connection = self._pool.getconn()
+            try:
+                with connection.pipeline():
+                    for sql, parameters in statements:
+                        connection.execute(sql.encode(), parameters)
+                return connection
+            except psycopg.OperationalError as exc:
+                # A server that restarted, or another one that took over: nothing was begun, so it is safe to repeat.
+                is_repeatable = not isinstance(exc, psycopg.errors.LockNotAvailable) and attempt < MAX_ATTEMPTS
+                self._finish(connection, "ROLLBACK")
+                if not is_repeatable:
+                    raise
+            except BaseException:
+                self._finish(connection, "ROLLBACK")
+                raise
+        raise AssertionError
+
+    def _finish(self, connection: Connection, command: str) -> None:
+        try:
+            if command == "COMMIT" or not connection.closed:
+                connection.execute(command.encode())
+        except psycopg.OperationalError:
+            if command == "COMMIT":
+                raise
+            connection.close()
+        finally:
+            self._pool.putconn(connection)
+
+
+def _configure(connection: Connection) -> None:
+    values.register(connection)
+    connection.cursor_factory = RawCursor
+
+
+@contextmanager
+def translate_errors(*, in_doubt: bool = False) -> Iterator[None]:
+    """Turn the driver's errors into ours, once."""
+    try:
+        yield
+    except psycopg.errors.LockNotAvailable as exc:
+        raise Unavailable("The memory is busy: another write takes too long. Nothing was changed; try again.") from exc
+    except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory) as exc:
+        raise Unavailable("The database is out of space. Nothing was changed; free some space and try again.") from exc
+    except (psycopg.OperationalError, PoolTimeout) as exc:
+        result = "It is not known whether the change was kept" if in_doubt else "Nothing was changed"
+        raise Unavailable(f"The database cannot be reached. {result}; try again.") from exc
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege) as exc:
+        raise Unusable("The tables of the database are not those of this program. Restart the server.") from exc

@@ -1,0 +1,52 @@
+"""One SQL text for two engines: what is written differently for PostgreSQL.
+
+Storages write SQL that both engines take. Functions that PostgreSQL lacks (json_each, instr, ->> on texts) are in
+base/0001_base.sql. This module translates parameters, lists (to arrays), the target of ON CONFLICT (the tenant leads
+every key), and removes hints to SQLite's planner.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+_LIST = re.compile(r"(NOT )?IN \(SELECT (CAST\(value AS BIGINT\)|value) FROM json_each\(:([a-z_0-9]+)\)\)")
+_CHANGE = re.compile(r"\s*(INSERT|UPDATE|DELETE)\b")
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z_0-9]*)")
+_RULES = (
+    (re.compile(r"ON CONFLICT \("), "ON CONFLICT (tenant, "),
+    (re.compile(r"CROSS JOIN ((?:\w+|json_each\([^)]*\))(?: AS \w+)?\s+ON)"), r"JOIN \1"),
+    (re.compile(r"(?<=[\s(])\+(?=[a-z])"), ""),  # +column: without an index
+    (re.compile(r"INDEXED BY \w+"), ""),
+)
+_AS_LIST = "__list"  # at the end of a parameter's name
+
+
+@lru_cache(4096)
+def returns_rows(sql: str) -> bool:
+    return _CHANGE.match(sql) is None or "RETURNING" in sql
+
+
+def translate(sql: str, values: Mapping[str, Any]) -> tuple[bytes, list[Any]]:
+    """The statement with numbered parameters, and their values."""
+    text, names = _translate(sql)
+    return text, [
+        json.loads(values[name.removesuffix(_AS_LIST)]) if name.endswith(_AS_LIST) else values[name] for name in names
+    ]
+
+
+@lru_cache(4096)
+def _translate(sql: str) -> tuple[bytes, tuple[str, ...]]:
+    sql = _LIST.sub(_as_array, sql)
+    for pattern, replacement in _RULES:
+        sql = pattern.sub(replacement, sql)
+    numbers: dict[str, int] = {}
+    sql = _PARAMETER.sub(lambda found: f"${numbers.setdefault(found[1], len(numbers) + 1)}", sql)
+    return sql.encode(), tuple(numbers)
+
+
+def _as_array(found: re.Match[str]) -> str:
+    """The planner looks up each element of an array; for a subquery it would read the whole table."""
+    type_ = "text" if found[2] == "value" else "bigint"
+    return f"{'<> ALL' if found[1] else '= ANY'} (:{found[3]}{_AS_LIST}::{type_}[])"

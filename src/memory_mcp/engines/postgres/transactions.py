@@ -1,0 +1,82 @@
+"""Transactions of one tenant on one connection."""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import RawServerCursor
+
+from memory_mcp.engines.postgres.dialect import returns_rows, translate
+from memory_mcp.engines.postgres.texts import PostgresTexts
+from memory_mcp.engines.texts import Allowed, WordTable
+from memory_mcp.engines.transactions import Packed, Read, Row, Write
+from memory_mcp.errors import Invalid
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+ROWS_PER_FETCH = 1000  # where rows are read one by one
+
+_cursor_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class PostgresRead(Read):
+    connection: psycopg.Connection[Row]
+
+    multiplies_vectors = True
+
+    def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]:
+        cursor = self.connection.execute(*translate(sql, values or {}), binary=True)
+        return cursor.fetchall() if cursor.description else []
+
+    def each(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        name = f"each_{next(_cursor_numbers)}"  # other statements may run between two rows
+        with RawServerCursor(self.connection, name) as cursor:
+            cursor.itersize = ROWS_PER_FETCH
+            yield from cursor.execute(*translate(sql, values or {}), binary=True)
+
+    def texts(self, table: WordTable, allowed: Allowed | None = None, *, is_confined: bool = False) -> PostgresTexts:
+        return PostgresTexts(self, table, allowed, is_confined)
+
+    def cosines(
+        self, sql: str, values: Mapping[str, Any], query: Packed
+    ) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
+        """Computed by the database: twelve bytes come back for each vector."""
+        import numpy as np
+
+        [(numbers, cosines)] = self.all(
+            f"""
+            SELECT coalesce(string_agg(int8send(number), ''::bytea), ''),
+                coalesce(string_agg(float4send((-(vector <#> :query_vector))::real), ''::bytea), '')
+            FROM ({sql}) AS found(number, vector) WHERE vector_dims(vector) = :query_dimensions
+            """,
+            {**values, "query_vector": query, "query_dimensions": len(query) // 4},
+        )
+        return np.frombuffer(numbers, ">i8").astype(np.int64), np.frombuffer(cosines, ">f4").astype(np.float32)
+
+
+@dataclass(frozen=True)
+class PostgresWrite(PostgresRead, Write):
+    """In pipeline mode: a statement that returns no rows is sent without waiting for its result. If it fails, the next
+    one that does return rows raises the error, or the end of the transaction."""
+
+    def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]:
+        cursor = self.connection.execute(*translate(sql, values or {}), binary=True)
+        return cursor.fetchall() if returns_rows(sql) else []
+
+    def each(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Any]:
+        """At once: a pipeline has no cursors that stay open."""
+        return iter(self.all(sql, values))
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        try:
+            with self.connection.transaction():
+                yield
+        except (psycopg.DataError, psycopg.IntegrityError) as exc:
+            raise Invalid("The database does not accept this value.") from exc

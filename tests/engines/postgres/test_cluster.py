@@ -1,0 +1,208 @@
+"""Transactions, locks, tenants and migrations on a real PostgreSQL."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from memory_mcp.engines.postgres import migrations
+from memory_mcp.engines.postgres.cluster import Cluster
+from memory_mcp.engines.postgres.tenants import PostgresTenants, TenantRows
+from memory_mcp.engines.table_set import TableSet
+from memory_mcp.errors import Invalid, Unavailable, Unusable
+from tests.engines.postgres.conftest import TABLES
+
+ADD = "INSERT INTO sync_tombstones (id, namespace, stamp) VALUES (:id, '', '')"
+IDS = "SELECT id FROM sync_tombstones ORDER BY id"
+
+
+def add(rows: TenantRows, *ids: str) -> None:
+    with rows.write() as tx:
+        for id_ in ids:
+            tx.all(ADD, {"id": id_})
+
+
+def ids(rows: TenantRows) -> list[str]:
+    with rows.read() as tx:
+        return [id_ for (id_,) in tx.all(IDS)]
+
+
+def test_a_tenant_sees_its_own_rows_alone(tenants: PostgresTenants, cluster: Cluster) -> None:
+    ada, bob = tenants.database("ada"), tenants.database("bob")
+    add(ada, "a", "shared")
+    add(bob, "b", "shared")
+    assert (ids(ada), ids(bob)) == (["a", "shared"], ["b", "shared"])
+    with bob.write() as tx:
+        tx.all("UPDATE sync_tombstones SET stamp = 'changed'")
+        tx.all("DELETE FROM sync_tombstones")
+    assert (ids(ada), ids(bob)) == (["a", "shared"], [])
+    cluster.delete_tenant("ada")
+    assert ids(ada) == []
+
+
+def test_a_row_of_another_tenant_cannot_be_written(tenants: PostgresTenants) -> None:
+    with pytest.raises(Unusable), tenants.database("ada").write() as tx:
+        tx.all("INSERT INTO sync_tombstones (tenant, id, namespace, stamp) VALUES ('bob', 'x', '', '')")
+
+
+def test_without_a_tenant_there_is_nothing(tenants: PostgresTenants, postgres_url: str) -> None:
+    add(tenants.database("ada"), "a")
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(f"SET ROLE {migrations.APP_ROLE}")
+        connection.execute("SET search_path = memory_notes, memory, public")
+        for forget in ("SELECT 1", "SELECT set_config('memory.tenant', '', true)"):
+            connection.execute(forget.encode())
+            assert connection.execute("SELECT count(*) FROM sync_tombstones").fetchone() == (0,)
+            assert connection.execute("SELECT count(*) FROM notes_words").fetchone() == (0,)
+            with pytest.raises(psycopg.Error), connection.transaction():
+                connection.execute("INSERT INTO sync_tombstones (id, namespace, stamp) VALUES ('x', '', '')")
+
+
+def test_every_table_has_row_security_and_the_application_owns_nothing(cluster: Cluster, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        tables = connection.execute(
+            """
+            SELECT c.relname, c.relrowsecurity, c.relforcerowsecurity, pg_get_userbyid(c.relowner)
+            FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+            WHERE n.nspname LIKE 'memory%' AND c.relkind IN ('r', 'p') AND c.relname <> 'schema_versions'
+            """
+        ).fetchall()
+        keys = connection.execute(
+            """
+            SELECT pg_get_indexdef(indexrelid) FROM pg_index JOIN pg_class AS c ON c.oid = indrelid
+            JOIN pg_namespace AS n ON n.oid = c.relnamespace
+            WHERE n.nspname LIKE 'memory%' AND c.relname <> 'schema_versions'
+            """
+        ).fetchall()
+    assert len(tables) > 10
+    for name, has_security, is_forced, owner in tables:
+        assert has_security, name
+        assert is_forced or name.endswith("_rows"), name
+        assert owner != migrations.APP_ROLE
+    assert keys
+    assert all("(tenant" in definition for (definition,) in keys)
+
+
+def test_a_block_that_raises_changes_nothing(tenants: PostgresTenants) -> None:
+    ada = tenants.database("ada")
+    with pytest.raises(ZeroDivisionError), ada.write() as tx:
+        tx.all(ADD, {"id": "a"})
+        raise ZeroDivisionError
+    assert ids(ada) == []
+
+
+def test_a_savepoint_is_undone_alone(tenants: PostgresTenants) -> None:
+    ada = tenants.database("ada")
+    with ada.write() as tx:
+        tx.all(ADD, {"id": "a"})
+        with pytest.raises(Invalid), tx.savepoint():
+            tx.all(ADD, {"id": "b"})
+            tx.all(ADD, {"id": "a"})
+    assert ids(ada) == ["a"]
+
+
+def test_a_view_does_not_change(tenants: PostgresTenants) -> None:
+    ada = tenants.database("ada")
+    with ada.read() as tx:
+        assert tx.all(IDS) == []
+        add(ada, "a")
+        assert tx.all(IDS) == []
+    assert ids(ada) == ["a"]
+
+
+def test_a_writer_waits_for_the_one_before_it(tenants: PostgresTenants) -> None:
+    ada = tenants.database("ada")
+    with ada.write() as tx:
+        tx.all(ADD, {"id": "a"})
+        with pytest.raises(Unavailable, match="busy"), ada.write(timeout_s=0.05):
+            raise AssertionError
+        add(tenants.database("bob"), "b")  # of another tenant: it does not wait
+    assert ids(ada) == ["a"]
+
+
+def test_writers_lose_nothing(tenants: PostgresTenants) -> None:
+    def count(_: int) -> None:
+        with tenants.database("ada").write() as tx:
+            last = tx.number("SELECT count(*) FROM sync_tombstones")
+            tx.all(ADD, {"id": f"{last:03}"})
+
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(count, range(30)))
+    assert ids(tenants.database("ada")) == [f"{number:03}" for number in range(30)]
+
+
+def test_closed_connections_are_replaced(tenants: PostgresTenants, postgres_url: str) -> None:
+    ada = tenants.database("ada")
+    add(ada, "a")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query <> ''"
+        )
+    assert ids(ada) == ["a"]
+    add(ada, "b")
+    assert ids(ada) == ["a", "b"]
+
+
+def test_a_write_whose_connection_breaks_changes_nothing(tenants: PostgresTenants, postgres_url: str) -> None:
+    ada = tenants.database("ada")
+    with pytest.raises(Unavailable, match="Nothing was changed"), ada.write() as tx:
+        tx.all(ADD, {"id": "a"})
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            pid = tx.number("SELECT pg_backend_pid()")
+            connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+        tx.all(ADD, {"id": "b"})
+    assert ids(ada) == []
+
+
+def test_rows_one_by_one(tenants: PostgresTenants) -> None:
+    ada = tenants.database("ada")
+    add(ada, *(f"{number:04}" for number in range(2100)))
+    with ada.read() as tx:
+        assert [id_ for (id_,) in tx.each(IDS)] == [f"{number:04}" for number in range(2100)]
+        assert next(iter(tx.each(IDS)))[0] == "0000"
+
+
+def test_migrations_run_once(postgres_url: str, tmp_path: Path) -> None:
+    (tmp_path / "0001_a.sql").write_text(
+        "CREATE TABLE counted (tenant tenant_id PRIMARY KEY); INSERT INTO counted VALUES ('x')"
+    )
+    tables = TableSet("once", tmp_path)
+
+    def migrate(_: int) -> int:
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            return migrations.run(connection, [TABLES, tables])
+
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            made = list(threads.map(migrate, range(4)))
+        assert sorted(made)[:3] == [0, 0, 0]
+        assert sum(made) >= 1
+        (tmp_path / "0002_b.sql").write_text("ALTER TABLE counted ADD COLUMN more int; SELECT 1/0")
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            migrate(0)
+        with psycopg.connect(postgres_url) as connection:
+            assert connection.execute("SELECT * FROM memory_once.counted").fetchall() == [("x",)]
+    finally:
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute(
+                "DROP SCHEMA memory_once CASCADE; DELETE FROM memory.schema_versions WHERE name = 'once'"
+            )
+
+
+def test_newer_tables_are_refused(cluster: Cluster, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("UPDATE memory.schema_versions SET version = version + 1 WHERE name = 'notes'")
+        try:
+            with pytest.raises(Unusable, match="newer"), closing(Cluster(postgres_url)) as other:
+                other.open([TABLES])
+        finally:
+            connection.execute("UPDATE memory.schema_versions SET version = version - 1 WHERE name = 'notes'")
+
+
+@pytest.mark.parametrize("url", ["postgresql://ada@127.0.0.1:1/x", "postgresql:///?nonsense=1"])
+def test_a_database_that_cannot_be_reached(url: str) -> None:
+    with closing(Cluster(url)) as cluster, pytest.raises((Unavailable, Unusable)) as raised:
+        cluster.open([])
+    assert "database" in raised.value.message
