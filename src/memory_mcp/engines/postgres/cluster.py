@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import RawCursor
@@ -16,7 +16,7 @@ from memory_mcp.engines.table_set import TableSet
 from memory_mcp.engines.transactions import WRITE_TIMEOUT_S
 from memory_mcp.errors import Unavailable, Unusable
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 Statement = tuple[str, Sequence[Any]]
 POOL_TIMEOUT_S = 10.0  # to wait for a free connection
 MAX_CONNECTIONS = 8
