@@ -776,6 +776,14 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
         lambda its: at("/api/notes", namespace=its.namespace, tag=its.tag),
         lambda its: at("/api/notes", after="9999-01-01T00:00:00.000Z,99"),
     ],
+    "GET /api/notes/facets": [
+        lambda its: at("/api/notes/facets"),
+        lambda its: at("/api/notes/facets", archived="true", q=its.code),
+        lambda its: at("/api/notes/facets", namespace=its.namespace, tag=its.tag),
+    ],
+    "POST /api/notes/change": [
+        lambda its: ("/api/notes/change", {"refs": [f"memory://note/{its.note}"], "add_tags": ["mine"]}),
+    ],
     "GET /api/notes/graph": [lambda its: at("/api/notes/graph")],
     "GET /api/recent": [lambda its: at("/api/recent", limit="100"), lambda its: at("/api/recent", family="graph")],
     "GET /api/conversations": [
@@ -816,6 +824,12 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
         lambda its: ("/api/memories/delete", {"ref": "conversations:"}),
     ],
     "POST /api/memories/restore": [lambda its: ("/api/memories/restore", {"ref": f"graph:{its.project}/{its.entity}"})],
+    "POST /api/memories/delete-many": [
+        lambda its: ("/api/memories/delete-many", {"refs": [f"memory://note/{its.note}", f"graph:{its.project}"]})
+    ],
+    "POST /api/memories/restore-many": [
+        lambda its: ("/api/memories/restore-many", {"refs": [f"memory://note/{its.note}"]})
+    ],
     "GET /api/portals": [lambda its: at("/api/portals")],
     "POST /api/tools/{name}": [  # all of them are asked above, by a key
         lambda its: ("/api/tools/memory_get", {"id": its.note}),

@@ -68,6 +68,14 @@ def titles(person: Person, query: str = "") -> list[str]:
         ("since=2020-01-01&until=9999-12-31&folder=plans", [5]),
         ("until=2020-01-01", []),
         ("q=words&folder=plans", [5]),
+        ("client=web-app&folder=plans", [5]),
+        ("client=zed", []),
+        ("order=created&namespace=home", [6, 5, 4, 3]),
+        ("order=oldest", [0, 1, 2, 3, 4, 5, 6]),
+        ("order=title&offset=5", [5, 6]),
+        ("order=importance&limit=2&offset=1", [5, 4]),
+        ("offset=5", [1, 0]),
+        ("offset=70", []),
     ],
 )
 def test_notes_are_listed_by_filter(me: Person, query: str, expected: list[int]) -> None:
@@ -93,6 +101,49 @@ def test_pages_follow_one_another(me: Person, query: str) -> None:
     assert seen == titles(me, query)
 
 
+def test_notes_are_counted_by_their_properties(me: Person) -> None:
+    def facets(query: str) -> dict[str, Any]:
+        found: dict[str, Any] = me.ask("GET", f"/api/notes/facets?{query}").json()
+        return found
+
+    everything = facets("")
+    assert (everything["total"], everything["namespaces"]) == (7, {"home": 4, "work": 3})
+    assert everything["tags"] == {"even": 4, "odd": 3}  # no tag that the server adds
+    assert (everything["clients"], everything["sources"]) == ({"web-app": 7}, {"ui": 7})
+    assert sum(everything["days"].values()) == 7
+    odd = facets("namespace=work&tag=odd&until=2020-01-01")
+    assert (odd["total"], odd["namespaces"], sum(odd["days"].values())) == (0, {}, 1)  # the other choices
+    assert facets("namespace=work")["namespaces"] == {"home": 4, "work": 3}
+    assert facets("archived=true&q=once")["total"] == 1
+
+
+def test_several_memories_are_changed_deleted_and_restored(me: Person) -> None:
+    ids = [call(me, "memory_create", content=f"Batch {n}", namespace=f"n{n % 2}", importance=0.9)["id"] for n in (0, 1)]
+    notes = [f"memory://note/{id_}" for id_ in ids]
+    call(me, "memory_update", id=ids[0], add_tags=["Red"])
+
+    def ask(path: str, **body: Any) -> dict[str, Any]:
+        answer = me.ask("POST", f"/api/{path}", json=body)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    changed = ask("notes/change", refs=[*notes, "memory://note/none"], add_tags=["red", "new"], namespace="n0")
+    assert (changed["refs"], [one["ref"] for one in changed["refused"]]) == (notes, ["memory://note/none"])
+    assert titles(me, "namespace=n0&tag=red&tag=new") == ["Batch 1", "Batch 0"]
+    for one in changed["undo"]:
+        ask("notes/change", **one)
+    assert (titles(me, "namespace=n0&tag=red"), titles(me, "namespace=n1")) == (["Batch 0"], ["Batch 1"])
+
+    call(me, "commit_memory", scope="vault", key="batch", content="A fact")
+    refs = [*notes, "memory://vault/batch"]
+    assert ask("memories/delete-many", refs=refs) == {"refs": refs, "refused": []}
+    assert titles(me, "namespace=n0") == []
+    assert ask("memories/restore-many", refs=refs) == {"refs": refs, "refused": []}
+    assert [call(me, "memory_get", id=id_)["importance"] for id_ in ids] == [0.9, 0.9]
+    ask("memories/delete-many", refs=refs)
+
+
 @pytest.mark.parametrize("query", ["after=x", "limit=0", "since=soon", "source=stranger", "min_importance=2"])
 def test_bad_queries_are_refused(me: Person, query: str) -> None:
     assert me.ask("GET", f"/api/notes?{query}").status_code == 422
@@ -106,7 +157,7 @@ def test_recent_writes_show_every_family_and_no_other_user(server: Http, me: Per
     assert times == sorted(times, reverse=True)
     for one in found["writes"]:
         assert me.ask("GET", "/api/open", params={"ref": one["ref"]}).status_code == 200, one
-    assert len(me.ask("GET", "/api/recent?limit=2").json()["writes"]) == 2
+    assert me.ask("GET", "/api/recent?limit=2&offset=1").json()["writes"] == found["writes"][1:3]
     assert [one["title"] for one in me.ask("GET", "/api/recent?family=graph").json()["writes"]] == ["Hall"]
 
     texts = {one["title"]: one for one in me.ask("GET", "/api/recent?limit=100&text=true").json()["writes"]}

@@ -11,6 +11,7 @@ test('filters of the address become the typed query of the API', () => {
     source: 'ui',
     namespace: '',
     folder: '',
+    client: '',
     since: '',
     until: '',
   })

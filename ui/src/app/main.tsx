@@ -6,6 +6,7 @@ import { Toasts } from '../shared/toast'
 import { errorMessage } from '../shared/format'
 import './app.css'
 import { isConnected, isSignedOut, watchChanges } from './changes'
+import { Conversations } from './pages/conversations'
 import { Graph } from './pages/graph'
 import { Home } from './pages/home'
 import { Keys } from './pages/keys'
@@ -22,6 +23,7 @@ import { pageTitle } from './title'
 const PAGES: Record<string, [string, FunctionComponent]> = {
   '': ['Home', Home],
   memories: ['Memories', Memories],
+  conversations: ['Conversations', Conversations],
   graph: ['Graph', Graph],
   stores: ['Stores', Stores],
   portals: ['Portals', LazyPortals],
@@ -44,6 +46,7 @@ const SHORTCUTS: [string, string][] = [
   ['/', 'search'],
   ['n', 'new note'],
   ['↑ ↓', 'move through the hits, or the rows of a table'],
+  ['x', 'select a memory of the list'],
   ['Space', 'select a row'],
   ['Delete', 'delete the selected rows'],
   ['Ctrl Enter', 'save, or run a query'],

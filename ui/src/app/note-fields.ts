@@ -28,12 +28,18 @@ export const splitTags = (text: string) =>
     .map((tag) => tag.trim().replace(/^#/, ''))
     .filter(Boolean)
 
+/** Whether the server adds the tag. */
+export const isSystemTag = (tag: string, { client }: Pick<Note, 'client'>) =>
+  SYSTEM_TAGS.includes(tag) || tag === client || tag.startsWith('ns/')
+
 /** The tags that the editor's field can change: neither those in the text nor those that the server adds. */
 export function ownTags(note: TaggedText): string[] {
   const text = note.content.replace(CODE, ' ')
   const inText = Array.from(text.matchAll(INLINE_TAG), ([, tag]) => tag!.replace(/^[/_-]+|[/_-]+$/g, ''))
-  const own = note.tags.filter((tag) => !SYSTEM_TAGS.includes(tag) && tag !== note.client && !tag.startsWith('ns/'))
-  return without(own, inText)
+  return without(
+    note.tags.filter((tag) => !isSystemTag(tag, note)),
+    inText,
+  )
 }
 
 export const fieldsOf = (note: Note): NoteFields => ({

@@ -8,6 +8,7 @@ export const FILTER_NAMES = [
   'tag',
   'namespace',
   'folder',
+  'client',
   'source',
   'min_importance',
   'since',
@@ -49,6 +50,8 @@ export function describeFilter(name: FilterName, value: string): string {
       return `from ${value} on`
     case 'until':
       return `until ${value}`
+    case 'client':
+      return `written by ${value}`
     case 'archived':
       return 'deleted'
     default:

@@ -17,12 +17,27 @@ interface State<T> {
   key: string
 }
 
+const cache = new Map<string, { key: string; value: unknown }>() // the last value of each name
+
+function cached(name: string | undefined, key: string): unknown {
+  const found = name ? cache.get(name) : undefined
+  return found?.key === key ? found.value : undefined
+}
+
+/** For signing out: the next user of this browser must not see any value. */
+export const clearCache = () => cache.clear()
+
 /** A value from the server, shown until its successor is loaded; responses to former `keys` are dropped. A reload
  *  during a request starts another one after it, so frequent changes delay no response. */
-export function useResource<T>(load: () => Promise<T>, keys: unknown[], filter?: ChangeFilter): Resource<T> {
-  const [state, setState] = useState<State<T>>({ value: undefined, error: null, key: '' })
-  const pending = useRef<{ key: string; isStale: boolean } | null>(null)
+export function useResource<T>(
+  load: () => Promise<T>,
+  keys: unknown[],
+  filter?: ChangeFilter,
+  cacheName?: string, // to show the last value at once when the user comes back to the page
+): Resource<T> {
   const key = JSON.stringify(keys)
+  const [state, setState] = useState<State<T>>({ value: cached(cacheName, key) as T | undefined, error: null, key: '' })
+  const pending = useRef<{ key: string; isStale: boolean } | null>(null)
   const reload = () => {
     if (pending.current?.key === key) {
       pending.current.isStale = true
@@ -33,6 +48,7 @@ export function useResource<T>(load: () => Promise<T>, keys: unknown[], filter?:
     const settle = (value: T | undefined, error: string | null) => {
       if (current !== pending.current) return
       pending.current = null
+      if (cacheName && value !== undefined) cache.set(cacheName, { key, value })
       setState((previous) => ({ value: error !== null && previous.key === key ? previous.value : value, error, key }))
       if (current.isStale) reload()
     }

@@ -1,13 +1,15 @@
-// One search over every family, with the filters of notes.
-import type { Schemas, ToolArguments, ToolResult } from '../shared/api-types'
+// The list of memories: a search over every family, notes by filter, or the latest writes of a family.
+import type { Schemas, ToolResult } from '../shared/api-types'
 import { get, tool } from './api'
-import { notesQuery, type NoteFilters } from './note-filters'
+import type { Family } from './families'
+import { notesQuery, type NoteFilters, type NotesQuery } from './note-filters'
 import { noteRef } from './refs'
 
-export type Family = NonNullable<ToolArguments<'recall_memories'>['families']>[number]
-export const FAMILIES: Family[] = ['notes', 'vault', 'stores', 'graph', 'portals']
 export const PAGE_SIZE = 50
-const MAX_RECENT = 100
+export const MAX_MIXED = 1000 // latest writes of all families together
+const MAX_PER_REQUEST = 100
+
+export type Order = NonNullable<NotesQuery['order']>
 
 export interface Hit {
   family: string
@@ -17,33 +19,57 @@ export interface Hit {
   why?: string
   namespace?: string | null
   source?: string | null
+  client?: string | null
   updated_at?: string | null
 }
 
-export interface HitPage {
-  hits: Hit[]
-  next: string | null
+export interface ListQuery {
+  q: string
+  family: Family | ''
+  filters: NoteFilters
+  order: Order
+  page: number // from 1
 }
 
-export interface SearchResult extends HitPage {
+export interface SearchResult {
   key: string // of the search
+  hits: Hit[]
   incomplete: ToolResult<'recall_memories'>['incomplete']
 }
 
-export async function search(key: string, q: string, family: string, filters: NoteFilters): Promise<SearchResult> {
+/** What is listed: notes by filter, the hits of a search over families, or the latest writes. */
+export function listKind({ q, family, filters }: Omit<ListQuery, 'page'>): 'notes' | 'hits' | 'writes' {
   const { tag, ...others } = filters
-  const isOnlyNotes = Object.values(others).some(Boolean) || family === 'notes' || (!q && !family)
-  if (isOnlyNotes) return { key, incomplete: [], ...(await searchNotes(q, filters)) }
-  return {
-    key,
-    next: null,
-    ...(q ? await recall(q, family as Family | '', tag) : await recentWrites(family as Family)),
+  if (family === 'notes' || Object.values(others).some(Boolean) || (tag && !q)) return 'notes'
+  return q ? 'hits' : 'writes'
+}
+
+export async function search(key: string, query: ListQuery): Promise<SearchResult> {
+  const offset = (query.page - 1) * PAGE_SIZE
+  switch (listKind(query)) {
+    case 'notes':
+      return { key, incomplete: [], hits: await listNotes(query, offset, PAGE_SIZE) }
+    case 'hits':
+      return { key, ...(await recall(query)) }
+    case 'writes':
+      return { key, ...(await latestWrites(query.family, offset)) }
   }
 }
 
-export async function searchNotes(q: string, filters: NoteFilters, after = ''): Promise<HitPage> {
-  const { notes, next } = await get('/api/notes', { query: { q, after, limit: PAGE_SIZE, ...notesQuery(filters) } })
-  return { hits: notes.map(noteHit), next }
+async function listNotes({ q, filters, order }: ListQuery, offset: number, limit: number): Promise<Hit[]> {
+  const { notes } = await get('/api/notes', { query: { q, offset, limit, order, ...notesQuery(filters) } })
+  return notes.map(noteHit)
+}
+
+/** All notes of a list, up to a limit. */
+export async function allNotes(query: ListQuery, limit: number): Promise<Hit[]> {
+  const found: Hit[] = []
+  while (found.length < limit) {
+    const some = await listNotes(query, found.length, MAX_PER_REQUEST)
+    found.push(...some)
+    if (some.length < MAX_PER_REQUEST) break
+  }
+  return found.slice(0, limit)
 }
 
 const noteHit = (note: Schemas['NoteListed']): Hit => ({
@@ -56,17 +82,19 @@ const noteHit = (note: Schemas['NoteListed']): Hit => ({
   updated_at: note.updated_at,
 })
 
-const recall = (query: string, family: Family | '', tag: string) =>
+const recall = ({ q, family, filters: { tag } }: ListQuery) =>
   tool('recall_memories', {
-    query,
+    query: q,
     limit: PAGE_SIZE,
     ...(family ? { families: [family] } : {}),
     ...(tag ? { tags: [tag] } : {}),
   })
 
-async function recentWrites(family: Family) {
-  const { writes, incomplete } = await get('/api/recent', { query: { limit: MAX_RECENT, family } })
-  return { incomplete, hits: writes.map((write): Hit => ({ ...write, snippet: '', updated_at: write.at })) }
+async function latestWrites(family: Family | '', offset: number) {
+  const query = { limit: PAGE_SIZE, offset, text: true, ...(family ? { family } : {}) }
+  const { writes, incomplete } = await get('/api/recent', { query })
+  const hits = writes.map(({ text, at, ...write }): Hit => ({ ...write, snippet: text, updated_at: at }))
+  return { incomplete, hits }
 }
 
 /** The note with a title, preferably in the namespace of the note that links to it. */

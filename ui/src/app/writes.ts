@@ -12,9 +12,9 @@ const localDay = (time: number) => {
     .join('-')
 }
 
-function grouped(writes: Write[], key: (write: Write) => string): [string, Write[]][] {
-  const found = new Map<string, Write[]>()
-  for (const write of writes) found.set(key(write), [...(found.get(key(write)) ?? []), write])
+export function grouped<T>(items: T[], key: (item: T) => string): [string, T[]][] {
+  const found = new Map<string, T[]>()
+  for (const item of items) found.set(key(item), [...(found.get(key(item)) ?? []), item])
   return [...found]
 }
 

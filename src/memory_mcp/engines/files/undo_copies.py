@@ -32,20 +32,22 @@ class UndoCopies:
 
     def get(self, name: str) -> Any:
         """None if there is no copy, or it has expired."""
-        self.delete_expired()
         with suppress(FileNotFoundError):
-            return json.loads(self._path(name).read_bytes())["value"]
+            copy = json.loads(self._path(name).read_bytes())
+            return None if self._is_expired(copy) else copy["value"]
         return None
 
     def delete(self, name: str) -> None:
         self._path(name).unlink(missing_ok=True)
 
     def delete_expired(self) -> None:
-        oldest = self._clock() - LIFETIME
         for path in self._folder.glob("*.json"):
             with suppress(OSError, ValueError, KeyError):
-                if instant(json.loads(path.read_bytes())["kept_at"]) < oldest:
+                if self._is_expired(json.loads(path.read_bytes())):
                     path.unlink()
+
+    def _is_expired(self, copy: dict[str, Any]) -> bool:
+        return instant(copy["kept_at"]) < self._clock() - LIFETIME
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.json"

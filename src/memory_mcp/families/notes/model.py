@@ -124,6 +124,7 @@ class Filter:
     title: str | None = None  # the whole of it, as [[wikilinks]] compare it
     session: str | None = None  # the session it was written in
     other_than: Source | None = None  # any source but this one
+    client: str | None = None  # who wrote it first
 
     @property
     def is_empty(self) -> bool:

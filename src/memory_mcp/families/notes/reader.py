@@ -11,6 +11,7 @@ from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.notes import note_search, transactions
 from memory_mcp.families.notes.addresses import namespace_uri, note_uri
 from memory_mcp.families.notes.change_events import NoteEvents
+from memory_mcp.families.notes.list_model import Facets, ListedPart
 from memory_mcp.families.notes.model import (
     CreatedCursor,
     EmbedStats,
@@ -31,7 +32,7 @@ from memory_mcp.families.notes.model import (
     tag_key,
 )
 from memory_mcp.families.notes.result_limits import cut, cut_links, cut_neighbors, size
-from memory_mcp.families.notes.storage import counts, index, links, lists, notes
+from memory_mcp.families.notes.storage import counts, facets, index, links, lists, notes
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.references import GroupSize
 from memory_mcp.families.texts import searched
@@ -143,17 +144,20 @@ class NoteReader:
             found, total = lists.archived(tx, within, offset, limit), lists.count_archived(tx, within)
         return _listed(found, offset, total, limit)
 
-    def page(
-        self, caller: Caller, chosen: Filter, words: str, after: UpdatedCursor | None, limit: int, *, archived: bool
-    ) -> tuple[list[NoteSummary], UpdatedCursor | None]:
-        """A page of a list for users, last written first, and the next cursor. `archived`: of soft-deleted notes."""
+    def page(self, caller: Caller, chosen: Filter, part: ListedPart) -> tuple[list[NoteSummary], UpdatedCursor | None]:
+        """A part of a list for users, and the next cursor of the order `updated`."""
         with self._db(caller).read() as tx:
-            found, following = lists.page(tx, _visible_to(caller, chosen), words, after, limit, archived=archived)
+            found, following = lists.page(tx, _visible_to(caller, chosen), part)
         return [replace(note, snippet=snippets.beginning(note.snippet)) for note in found], following
+
+    def facets(self, caller: Caller, chosen: Filter, words: str, *, is_archived: bool) -> Facets:
+        """How many notes there are by namespace, tag, client, source and day."""
+        with self._db(caller).read() as tx:
+            return facets.facets(tx, _visible_to(caller, chosen), words, is_archived=is_archived)
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
         """Without the messages of conversations, which are listed as conversations."""
-        found, _ = self.page(caller, Filter(other_than="hook"), "", None, limit, archived=False)
+        found, _ = self.page(caller, Filter(other_than="hook"), ListedPart(limit))
         return [LastWrite(note_uri(note.id), note.title, note.updated_at) for note in found]
 
     def namespaces(self, caller: Caller, offset: int = 0) -> Namespaces:

@@ -13,6 +13,7 @@ from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import precise_stamp
 from memory_mcp.errors import AppError
 from memory_mcp.families.family import LastWrite
+from memory_mcp.families.notes.list_model import ListedPart, Order
 from memory_mcp.families.notes.model import Filter, NoteQuery, Source, UpdatedCursor
 from memory_mcp.families.recall.references import family_of, open_reference
 from memory_mcp.families.references import Opened
@@ -22,6 +23,7 @@ from memory_mcp.server.rest.common import refusals, require
 from memory_mcp.server.rest.routes import user_router
 from memory_mcp.server.rest.shapes import (
     EntityDrawn,
+    FacetsShown,
     FamilyName,
     NoteListed,
     NotesPage,
@@ -35,6 +37,7 @@ from memory_mcp.server.rest.tools import session_of
 from memory_mcp.time_spans import Span
 
 AFTER = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{12}Z),([0-9]{1,18})$"
+MAX_OFFSET = 1_000_000
 TEXT = r"^[^\x00]*$"
 
 
@@ -60,13 +63,12 @@ class NotesFilter(BaseModel):
     namespace: str | None = Field(None, max_length=128, pattern=TEXT)
     folder: str | None = Field(None, max_length=512, pattern=TEXT)
     tag: list[str] = Field([], description="All of these.", max_length=20)
+    client: str | None = Field(None, description="Who wrote it first.", max_length=128, pattern=TEXT)
     source: Source | None = None
     min_importance: float = Field(0.0, ge=0, le=1)
     since: Day | None = Field(None, description="Written first on this day or later, in UTC.")
     until: Day | None = Field(None, description="Written first on this day or before.")
     archived: bool = Field(False, description="Only deleted notes that can be restored, instead of all others.")
-    after: Annotated[str, Field(pattern=AFTER)] | None = Field(None, description="`next` of the page before.")
-    limit: int = Field(50, ge=1, le=100)
 
     def filter(self) -> Filter:
         return Filter(
@@ -77,7 +79,19 @@ class NotesFilter(BaseModel):
             source=self.source,
             created=span(self.since, self.until),
             title=self.title,
+            client=self.client,
         )
+
+
+class NotesPart(NotesFilter):
+    """Which of them, and in which order."""
+
+    order: Order = Field("updated", description="Of a list. A search has the best match first.")
+    after: Annotated[str, Field(pattern=AFTER)] | None = Field(
+        None, description="`next` of the page before, in the order `updated`."
+    )
+    offset: int = Field(0, description="How many to pass over.", ge=0, le=MAX_OFFSET)
+    limit: int = Field(50, ge=1, le=100)
 
 
 def span(since: date | None, until: date | None) -> Span:
@@ -95,20 +109,32 @@ def _end(day: date) -> str | None:
 
 
 @user_router.get("/notes", responses=refusals(422))
-def list_notes(app: TheApp, person: ThePerson, wanted: Annotated[NotesFilter, Query()]) -> NotesPage:
+def list_notes(app: TheApp, person: ThePerson, wanted: Annotated[NotesPart, Query()]) -> NotesPage:
     """Your notes that match the filter."""
     require(person, "notes", Scope.READ)
     words = wanted.q.strip()
     if words and not wanted.archived:
-        hits, _ = app.notes.reader.hits(person, NoteQuery(words, wanted.filter(), "hybrid", wanted.limit))
+        hits, _ = app.notes.reader.hits(
+            person, NoteQuery(words, wanted.filter(), "hybrid", wanted.limit, wanted.offset)
+        )
         return NotesPage(notes=[NoteListed.model_validate(vars(hit)) for hit in hits], next=None)
-    place = _cursor(wanted.after) if wanted.after else None
-    found, following = app.notes.reader.page(
-        person, wanted.filter(), words, place, wanted.limit, archived=wanted.archived
-    )
+    after = _cursor(wanted.after) if wanted.after else None
+    part = ListedPart(wanted.limit, after, wanted.offset, wanted.order, words, wanted.archived)
+    found, following = app.notes.reader.page(person, wanted.filter(), part)
     return NotesPage(
         notes=[NoteListed.model_validate(vars(note)) for note in found],
         next=f"{following.updated_at},{following.seq}" if following else None,
+    )
+
+
+@user_router.get("/notes/facets", responses=refusals(422))
+def note_facets(app: TheApp, person: ThePerson, wanted: Annotated[NotesFilter, Query()]) -> FacetsShown:
+    """How many notes match the filter, by their properties. Words are counted only among deleted notes: a search ranks
+    all notes."""
+    require(person, "notes", Scope.READ)
+    words = wanted.q.strip() if wanted.archived else ""
+    return FacetsShown.model_validate(
+        vars(app.notes.reader.facets(person, wanted.filter(), words, is_archived=wanted.archived))
     )
 
 
@@ -117,14 +143,15 @@ def recent_writes(
     app: TheApp,
     person: ThePerson,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    offset: Annotated[int, Query(ge=0, le=MAX_OFFSET, description="How many to pass over.")] = 0,
     family: Annotated[FamilyName | None, Query(description="One instead of all.")] = None,
     text: Annotated[bool, Query(description="Also the beginning of each, and who wrote it.")] = False,
 ) -> WritesShown:
     """The latest writes, in every family."""
     person.require(Scope.READ)
-    found = app.latest(person, limit, family)
+    found = app.latest(person, offset + limit, family)
     return WritesShown(
-        writes=[_write_shown(app, person, name, one, has_text=text) for name, one in found.writes],
+        writes=[_write_shown(app, person, name, one, has_text=text) for name, one in found.writes[offset:]],
         incomplete=[Unread(family=family, error=why) for family, why in found.incomplete.items()],
     )
 

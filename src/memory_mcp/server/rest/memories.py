@@ -58,7 +58,6 @@ def edit_memory(editing: Editing[Any], _: UndoCopies, call: Call[Any], wanted: E
 
 
 def delete_memory(editing: Editing[Any], copies: UndoCopies, call: Call[Any], wanted: Delete) -> dict[str, Any]:
-    copies.delete_expired()
     editing.delete(call, wanted.ref, None if wanted.for_good else partial(copies.keep, wanted.ref))
     if wanted.for_good:
         copies.delete(wanted.ref)
@@ -82,8 +81,8 @@ def edit(body: MemoryEdit, request: Request, app: TheApp, person: ThePerson) -> 
 def delete(body: MemoryDeletion, request: Request, app: TheApp, person: ThePerson) -> MemoryDeleted:
     """Delete a memory: for 30 days it can be restored, unless it is deleted for good. `conversation:ID` deletes what
     hooks stored of a conversation, `conversations:PROJECT` of a project, and `conversations:` all of it."""
-    given = body.model_dump(exclude_defaults=True) | {"ref": _one_ref(app, person, body.ref)}
-    return MemoryDeleted.model_validate(_run(request, app, person, delete_memory, Scope.DELETE, Delete, given))
+    copies_of(app, person).delete_expired()
+    return MemoryDeleted.model_validate(delete_one(request, app, person, **body.model_dump()))
 
 
 @user_router.post("/memories/restore", responses=refusals(404, 409, 413, 422))
@@ -91,6 +90,15 @@ def restore(body: MemoryRef, request: Request, app: TheApp, person: ThePerson) -
     """Restore what was deleted last under a reference. 409 if something else has it by now."""
     given = {"ref": body.ref}
     return MemoryRestored.model_validate(_run(request, app, person, restore_memory, Scope.WRITE, OneRef, given))
+
+
+def delete_one(request: Request, app: App, person: Caller, ref: str, *, for_good: bool = False) -> dict[str, Any]:
+    given = {"ref": _one_ref(app, person, ref)} | ({"for_good": True} if for_good else {})
+    return _run(request, app, person, delete_memory, Scope.DELETE, Delete, given)
+
+
+def copies_of(app: App, person: Caller) -> UndoCopies:
+    return UndoCopies(folder_of(app.settings.data_dir, person.user) / "removed")
 
 
 def _one_ref(app: App, person: Caller, ref: str) -> str:
@@ -118,7 +126,7 @@ def _run(
     request: Request, app: App, person: Caller, run: Run, needs: Scope, arguments: type[OneRef], given: dict[str, Any]
 ) -> dict[str, Any]:
     one, editing = _editing(app, person, given["ref"])
-    copies = UndoCopies(folder_of(app.settings.data_dir, person.user) / "removed")
+    copies = copies_of(app, person)
 
     def run_here(call: Call[Any], wanted: Any) -> dict[str, Any]:
         return run(editing, copies, call, wanted)

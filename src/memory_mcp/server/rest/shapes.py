@@ -238,8 +238,19 @@ class NoteListed(BaseModel):
 
 
 class NotesPage(BaseModel):
-    notes: list[NoteListed] = Field(description="The latest written first; in a search, the best match first.")
+    notes: list[NoteListed] = Field(
+        description="The latest written first, or as `order` says; in a search, the best match first."
+    )
     next: str | None = Field(description="Send it as `after` for more; null on the last page.")
+
+
+class FacetsShown(BaseModel):
+    total: int = Field(description="How many notes match the filter.")
+    namespaces: dict[str, int] = Field(description="Notes by namespace, as if the filter named none; most first.")
+    tags: dict[str, int] = Field(description="Notes by tag, without the tags that the server adds.")
+    clients: dict[str, int] = Field(description="Notes by who wrote them first, as if the filter named none.")
+    sources: dict[str, int] = Field(description="Notes by how they came here, as if the filter named none.")
+    days: dict[str, int] = Field(description="Notes by the day they were first written, in UTC, of all days.")
 
 
 class WriteShown(BaseModel):

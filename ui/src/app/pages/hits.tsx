@@ -1,70 +1,105 @@
-// The hits of a search, and what to do where there are none.
+// The memories of a list, to read and to select, and what to do where there are none.
 import { useRef, useState } from 'preact/hooks'
 import { ago, plural, shortTime } from '../../shared/format'
-import { showError } from '../../shared/toast'
+import { kindLabel } from '../families'
 import { Marked } from '../marks'
 import { SOURCES } from '../note-filters'
-import { refHref } from '../refs'
-import { setQuery } from '../router'
-import { PAGE_SIZE, type Hit, type HitPage, type SearchResult } from '../search'
+import { isConversation, refHref } from '../refs'
+import { route, setQuery } from '../router'
+import { PAGE_SIZE, type Hit, type SearchResult } from '../search'
+import { hiddenRefs, select, selectedIn } from '../selection'
+import { href } from '../urls'
 
 interface HitListProps {
   result: SearchResult
   query: string
-  loadMore: (after: string) => Promise<HitPage>
+  page: number
+  list: string // the key of all pages together
 }
 
+/** Portals are no single memories. */
+export const isSelectable = (hit: Hit) => hit.family !== 'portals'
+
 /** The hits stay in place while the user reads; new ones appear when the user asks for them. */
-export function HitList({ result, query, loadMore }: HitListProps) {
-  const [shown, setShown] = useState({ hits: result.hits, next: result.next })
-  const list = useRef<HTMLUListElement>(null)
+export function HitList({ result, query, page, list }: HitListProps) {
+  const [shown, setShown] = useState(result.hits)
+  const element = useRef<HTMLUListElement>(null)
+  const lastToggled = useRef(-1)
   const newest = new Map(result.hits.map((hit) => [hit.ref, hit]))
-  const known = new Set(shown.hits.map((hit) => hit.ref))
-  const added = result.hits.filter((hit) => !known.has(hit.ref)).length
-  const isPartial = result.next !== null || shown.hits.length > PAGE_SIZE // else a missing hit was deleted
-  const visible = shown.hits.flatMap((hit) => newest.get(hit.ref) ?? (isPartial ? [hit] : []))
-  const hasMore = shown.next !== null || (Boolean(query) && visible.length >= PAGE_SIZE)
+  const known = new Set(shown.map((hit) => hit.ref))
+  const added = page === 1 ? result.hits.filter((hit) => !known.has(hit.ref)).length : 0
+  const isPartial = result.hits.length >= PAGE_SIZE || page > 1 // else a missing hit was deleted
+  const isStale = (hit: Hit) => isPartial && !hiddenRefs.value.has(hit.ref)
+  const visible = shown.flatMap((hit) => newest.get(hit.ref) ?? (isStale(hit) ? [hit] : []))
+  const selected = selectedIn(list)
   function showNew() {
-    setShown({ hits: result.hits, next: result.next })
-    requestAnimationFrame(() => list.current?.querySelector('a')?.focus())
+    setShown(result.hits)
+    requestAnimationFrame(() => element.current?.querySelector('a')?.focus())
   }
-  async function showMore() {
-    try {
-      const page = await loadMore(shown.next!)
-      setShown({ hits: [...shown.hits, ...page.hits.filter((hit) => !known.has(hit.ref))], next: page.next })
-    } catch (error) {
-      showError(error)
-    }
+  /** With Shift, all from the last one. */
+  function toggle(position: number, isRange: boolean) {
+    const start = isRange && lastToggled.current >= 0 ? lastToggled.current : position
+    const hits = visible.slice(Math.min(start, position), Math.max(start, position) + 1).filter(isSelectable)
+    const refs = hits.map((hit) => hit.ref)
+    select(list, refs, !selected.has(visible[position]!.ref))
+    lastToggled.current = position
   }
   return (
     <>
       <p role="status" class="news">
         {added > 0 && <button onClick={showNew}>{plural(added, 'new', 'new')} – show</button>}
       </p>
-      <p class="mut" aria-live="polite">
-        {plural(visible.length, 'memory', 'memories')}
-        {hasMore ? ' and more' : ''}
-      </p>
-      <ul class="hits" ref={list} aria-label="Found">
-        {visible.map((hit) => (
-          <HitItem key={hit.ref} hit={hit} query={query} />
+      <ul class="hits" ref={element} aria-label="Found">
+        {visible.map((hit, position) => (
+          <HitItem
+            key={hit.ref}
+            hit={hit}
+            query={query}
+            isSelected={selected.has(hit.ref)}
+            onToggle={(isRange) => toggle(position, isRange)}
+          />
         ))}
       </ul>
-      {shown.next && (
-        <p>
-          <button onClick={showMore}>Show more</button>
-        </p>
-      )}
     </>
   )
 }
 
 const sourceLabel = (source: string) => (Object.hasOwn(SOURCES, source) ? SOURCES[source as keyof typeof SOURCES] : '')
 
-function HitItem({ hit, query }: { hit: Hit; query: string }) {
-  const details = [hit.family, hit.namespace, sourceLabel(hit.source ?? ''), hit.why ? `found by ${hit.why}` : '']
+interface HitProps {
+  hit: Hit
+  query: string
+  isSelected: boolean
+  onToggle: (isRange: boolean) => void
+}
+
+/** x selects the one that has the focus. */
+function HitItem({ hit, query, isSelected, onToggle }: HitProps) {
+  const details = [
+    isConversation(hit.ref) ? 'conversation' : kindLabel(hit.family),
+    hit.namespace,
+    sourceLabel(hit.source ?? ''),
+    hit.why && `found by ${hit.why}`,
+  ]
+  const onKey = (event: KeyboardEvent) => {
+    if (event.key.toLowerCase() !== 'x' || event.ctrlKey || event.metaKey || event.altKey || !isSelectable(hit)) return
+    event.preventDefault()
+    onToggle(event.shiftKey)
+  }
   return (
-    <li>
+    <li class={isSelected ? 'selected' : ''} onKeyDown={onKey}>
+      {isSelectable(hit) ? (
+        <label class="check">
+          <input
+            type="checkbox"
+            aria-label={`Select ${hit.title}`}
+            checked={isSelected}
+            onClick={(event) => onToggle(event.shiftKey)}
+          />
+        </label>
+      ) : (
+        <span class="check" />
+      )}
       <a class="hit" href={refHref(hit.ref)}>
         <b>
           <Marked text={hit.title} query={query} />
@@ -85,6 +120,33 @@ function HitItem({ hit, query }: { hit: Hit; query: string }) {
         </span>
       </a>
     </li>
+  )
+}
+
+/** Links to the other pages of the list; `total` is undefined while it is not known. */
+export function Pager({ page, total, isFull }: { page: number; total: number | undefined; isFull: boolean }) {
+  const last = total === undefined ? page + (isFull ? 1 : 0) : Math.max(1, Math.ceil(total / PAGE_SIZE))
+  if (last <= 1 && page <= 1) return null
+  const to = (target: number) =>
+    href(route.value.path, { ...route.value.query, page: target > 1 ? String(target) : undefined })
+  return (
+    <nav class="bar pager" aria-label="Parts of the list">
+      {page > 1 && (
+        <a class="button" rel="prev" href={to(page - 1)}>
+          Previous
+        </a>
+      )}
+      <span class="mut">
+        Page {page}
+        {total === undefined ? '' : ` of ${last}`}
+      </span>
+      {page < last && (
+        <a class="button" rel="next" href={to(page + 1)}>
+          Next
+        </a>
+      )}
+      {last > 2 && page < last && total !== undefined && <a href={to(last)}>Last</a>}
+    </nav>
   )
 }
 

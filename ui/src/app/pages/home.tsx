@@ -116,8 +116,13 @@ function Activity() {
           <Attention missing={found.totals.unembedded} />
           <RangeChoice range={range} />
           <div class="columns">
-            <TopList title="Top tags" rows={found.top_tags} empty="No tags yet. Write #tag in a note." />
-            <TopList title="Top clients" rows={found.top_clients} empty="No client has written a note yet." />
+            <TopList title="Top tags" filter="tag" rows={found.top_tags} empty="No tags yet. Write #tag in a note." />
+            <TopList
+              title="Top clients"
+              filter="client"
+              rows={found.top_clients}
+              empty="No client has written a note yet."
+            />
             <TimeChart
               title="Calls"
               rangeLabel={rangeLabel}
@@ -221,7 +226,14 @@ function TimeChart({ title, rangeLabel, days, empty, points, lines, link }: Time
   )
 }
 
-function TopList({ title, rows, empty }: { title: string; rows: { name: string; count: number }[]; empty: string }) {
+interface TopListProps {
+  title: string
+  filter: 'tag' | 'client'
+  rows: { name: string; count: number }[]
+  empty: string
+}
+
+function TopList({ title, filter, rows, empty }: TopListProps) {
   const maximum = Math.max(1, ...rows.map((row) => row.count))
   return (
     <section class="card">
@@ -230,7 +242,7 @@ function TopList({ title, rows, empty }: { title: string; rows: { name: string; 
         <table class="bars" aria-label={title}>
           <tbody>
             {rows.slice(0, 10).map(({ name, count }) => {
-              const listHref = href(['memories'], name === 'web-app' ? { source: 'ui' } : { tag: name })
+              const listHref = href(['memories'], { [filter]: name })
               return (
                 <tr key={name}>
                   <th scope="row">

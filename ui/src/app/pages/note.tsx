@@ -4,11 +4,21 @@ import type { Note } from '../../shared/api-types'
 import { tool } from '../api'
 import { EditConflict, Editor } from '../editor'
 import { Markdown } from '../markdown'
-import { changedFields, conflictingFields, fieldsOf, newNote, noteText, type NoteFields } from '../note-fields'
+import {
+  changedFields,
+  conflictingFields,
+  fieldsOf,
+  isSystemTag,
+  newNote,
+  noteText,
+  type NoteFields,
+} from '../note-fields'
+import { noteRef } from '../refs'
 import { Await, useResource } from '../resource'
 import { back, navigate, route, setQuery } from '../router'
 import { usePageTitle } from '../title'
 import { href } from '../urls'
+import { deleteMemory, restoreMemory } from './memory'
 import { NoteHistory } from './note-history'
 import { NoteLinks } from './note-links'
 
@@ -164,20 +174,8 @@ function EditNote({ note, reload }: Props) {
 const authorOf = (note: Note) => (note.source === 'ui' ? 'written here' : `from ${note.client ?? note.source}`)
 
 function NoteView({ note, reload }: Props) {
-  async function restore() {
-    await tool('memory_update', { id: note.id, remove_tags: ['archived'] })
-    toast(`“${note.title}” is restored`)
-    reload()
-  }
-  async function deleteNote() {
-    try {
-      await tool('memory_delete', { id: note.id, soft: true })
-      navigate('/memories')
-      toast(`“${note.title}” is deleted`, { undo: restore })
-    } catch (error) {
-      showError(error)
-    }
-  }
+  const reference = noteRef(note.id)
+  const restore = () => restoreMemory(reference, note.title).then(reload)
   usePageTitle(note.title)
   return (
     <article class="note">
@@ -196,7 +194,7 @@ function NoteView({ note, reload }: Props) {
         {note.archived ? (
           <button onClick={() => restore().catch(showError)}>Restore</button>
         ) : (
-          <button class="danger" onClick={deleteNote}>
+          <button class="danger" onClick={() => deleteMemory(reference, note.title)}>
             Delete
           </button>
         )}
@@ -205,15 +203,27 @@ function NoteView({ note, reload }: Props) {
         {note.namespace} · importance {note.importance.toFixed(1)} · {authorOf(note)} · {ago(note.updated_at)}
         {note.archived ? ' · deleted' : ''}
       </p>
-      <p>
-        {note.tags.map((tag) => (
-          <a class="tag" key={tag} href={href(['memories'], { tag })}>
-            #{tag}
-          </a>
-        ))}
-      </p>
+      <Tags note={note} />
       <Markdown text={note.content} namespace={note.namespace} />
       <NoteLinks note={note} reload={reload} />
     </article>
+  )
+}
+
+/** Those of people first; those that the server adds are quiet. */
+function Tags({ note }: { note: Note }) {
+  const [own, others] = [
+    note.tags.filter((tag) => !isSystemTag(tag, note)),
+    note.tags.filter((tag) => isSystemTag(tag, note)),
+  ]
+  const link = (tag: string, name: string) => (
+    <a class={name} key={tag} href={href(['memories'], { tag })}>
+      #{tag}
+    </a>
+  )
+  return (
+    <p>
+      {own.map((tag) => link(tag, 'tag'))} {others.map((tag) => link(tag, 'system-tag'))}
+    </p>
   )
 }

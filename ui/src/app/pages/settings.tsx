@@ -6,7 +6,7 @@ import { ago, bytes, number, plural } from '../../shared/format'
 import { download, get, post } from '../api'
 import { saveFile } from '../bridge'
 import { MEMORY_CHANGES } from '../changes'
-import { Await, useResource } from '../resource'
+import { Await, clearCache, useResource } from '../resource'
 import { chosenTheme, setTheme, THEMES } from '../theme'
 
 const VECTOR_CHANGES = { ...MEMORY_CHANGES, topics: ['vectors'] }
@@ -18,6 +18,7 @@ export function Settings() {
     try {
       await post('/api/sign-out')
       discardAll()
+      clearCache()
       location.assign('/')
     } catch (error) {
       showError(error)

@@ -2,9 +2,10 @@
 Only expired notes are counted when they are read."""
 
 from collections import Counter
+from collections.abc import Collection
 
 from memory_mcp.engines.transactions import Read
-from memory_mcp.families.notes.model import Counted, Filter, Totals
+from memory_mcp.families.notes.model import SYSTEM_TAGS, Counted, Filter, Totals
 from memory_mcp.families.notes.storage import index
 from memory_mcp.families.notes.storage.lists import tag_counts
 from memory_mcp.families.notes.storage.notes import inside
@@ -20,13 +21,14 @@ def totals(tx: Read, within: str | None) -> Totals:
         by_namespace[namespace] += notes
         by_client[client] += notes
     del by_client[""]
+    system = {*SYSTEM_TAGS, *by_client, *(f"ns/{namespace}" for namespace in by_namespace)}
     return Totals(
         notes=by_namespace.total(),
         kept=count_unarchived(tx, within),
         namespaces=sum(notes > 0 for notes in by_namespace.values()),
         embedded=index.count_embedded(tx, within),
         waiting=index.count_waiting(tx, within),
-        top_tags=_top_tags(tx) if within is None else _top_tags_inside(tx, within),
+        top_tags=_top_tags(tx, system) if within is None else _top_tags_inside(tx, within, system),
         top_clients=_top(by_client),
     )
 
@@ -58,7 +60,8 @@ def _groups(tx: Read, within: str | None) -> list[tuple[str, str, int]]:
     )
 
 
-def _top_tags(tx: Read) -> list[Counted]:
+def _top_tags(tx: Read, system: Collection[str]) -> list[Counted]:
+    """Without those that the server adds to every note."""
     # CROSS keeps the order: the few notes first, then each one's tags.
     expired = tx.all(
         f"""
@@ -70,15 +73,16 @@ def _top_tags(tx: Read) -> list[Counted]:
     # Each tag that expired notes have may fall out of the top, and no other one can come in before the next of these.
     rows = tx.all(
         "SELECT tag_key, tag, notes FROM tag_counts ORDER BY notes DESC, tag_key LIMIT :limit",
-        {"limit": TOP + len(expired)},
+        {"limit": TOP + len(expired) + len(system)},
     )
     gone: dict[str, int] = dict(expired)
-    left = sorted((gone.get(key, 0) - notes, key, tag) for key, tag, notes in rows)
+    left = sorted((gone.get(key, 0) - notes, key, tag) for key, tag, notes in rows if tag not in system)
     return [Counted(tag, -notes) for notes, _, tag in left[:TOP] if notes]
 
 
-def _top_tags_inside(tx: Read, within: str) -> list[Counted]:
-    return [Counted(found.tag, found.count) for found in tag_counts(tx, Filter(within=within), 1, TOP)]
+def _top_tags_inside(tx: Read, within: str, system: Collection[str]) -> list[Counted]:
+    counted = tag_counts(tx, Filter(within=within), 1, TOP + len(system))
+    return [Counted(found.tag, found.count) for found in counted if found.tag not in system][:TOP]
 
 
 def _top(counted: Counter[str]) -> list[Counted]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from memory_mcp.engines.texts import Allowed
 from memory_mcp.engines.transactions import Read
+from memory_mcp.families.notes.list_model import ListedPart, Order
 from memory_mcp.families.notes.model import (
     Counted,
     CreatedCursor,
@@ -24,23 +25,24 @@ from memory_mcp.families.notes.storage.notes import LIVE, inside, tag_names
 
 TOP = 10
 _ASCII_LOWER = str.maketrans({chr(code): chr(code + 32) for code in range(ord("A"), ord("Z") + 1)})
+_CONTAINS = "instr(lower(title || ' ' || content), :words) > 0"
 
 
 def recent(tx: Read, chosen: Filter, offset: int, limit: int) -> list[NoteSummary]:
     rows = tx.all(
         f"""
         SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at, source
-        FROM notes WHERE {_fits(chosen)}
+        FROM notes WHERE {fits(chosen)}
         ORDER BY last_referenced_at DESC NULLS LAST, updated_at DESC, seq DESC LIMIT :limit OFFSET :offset
         """,
-        _filter_values(tx, chosen) | {"limit": limit, "offset": offset},
+        filter_values(tx, chosen) | {"limit": limit, "offset": offset},
     )
     return [_summary(*row) for row in rows]
 
 
 def count(tx: Read, chosen: Filter) -> int:
     """How many notes match a filter."""
-    return tx.number(f"SELECT count(*) FROM notes WHERE {_fits(chosen)}", _filter_values(tx, chosen))
+    return tx.number(f"SELECT count(*) FROM notes WHERE {fits(chosen)}", filter_values(tx, chosen))
 
 
 def count_archived(tx: Read, within: str | None) -> int:
@@ -61,33 +63,41 @@ def archived(tx: Read, within: str | None, offset: int, limit: int) -> list[Note
 
 
 _THE_START = UpdatedCursor("9", 0)  # later than any time
+_ORDERS: dict[Order, str] = {
+    "updated": "updated_at DESC, seq DESC",
+    "created": "created_at DESC, seq DESC",
+    "oldest": "created_at, seq",
+    "title": "title_key, seq",
+    "importance": "importance DESC, updated_at DESC, seq DESC",
+}
 
 
-def page(
-    tx: Read, chosen: Filter, words: str, after: UpdatedCursor | None, limit: int, *, archived: bool
-) -> tuple[list[NoteSummary], UpdatedCursor | None]:
-    """Notes that match a filter and literally contain `words`, last written first, and the next cursor. Expired notes
-    are left out, so there may be fewer than `limit` on a page."""
-    conditions = _conditions(chosen) + (["instr(lower(title || ' ' || content), :words) > 0"] if words else [])
+def page(tx: Read, chosen: Filter, part: ListedPart) -> tuple[list[NoteSummary], UpdatedCursor | None]:
+    """A part of the notes that match a filter, and the next cursor of the order `updated`. Expired notes are left out,
+    so there may be fewer than `limit`."""
+    conditions = _conditions(chosen) + ([_CONTAINS] if part.words else [])
     # Without a condition an index alone gives the order, and no text is read for it.
-    index = "" if conditions or archived else "INDEXED BY idx_notes_updated"
-    conditions += [f"archived = {int(archived)}", "(updated_at, seq) < (:updated_at, :seq)"]
-    start = after or _THE_START
+    has_index = not (conditions or part.is_archived) and part.order == "updated"
+    conditions += [f"archived = {int(part.is_archived)}"]
+    if part.order == "updated":
+        conditions += ["(updated_at, seq) < (:updated_at, :seq)"]
+    start, order = part.after or _THE_START, _ORDERS[part.order]
     rows = tx.all(
         f"""
         WITH some AS MATERIALIZED (
-            SELECT seq FROM notes {index} WHERE {" AND ".join(conditions)}
-            ORDER BY updated_at DESC, seq DESC LIMIT :limit
+            SELECT seq FROM notes {"INDEXED BY idx_notes_updated" if has_index else ""}
+            WHERE {" AND ".join(conditions)} ORDER BY {order} LIMIT :limit OFFSET :offset
         )
         SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at, source,
             seq, coalesce(expires_at <= :now, FALSE)
-        FROM notes WHERE seq IN (SELECT seq FROM some) ORDER BY updated_at DESC, seq DESC
+        FROM notes WHERE seq IN (SELECT seq FROM some) ORDER BY {order}
         """,
-        _filter_values(tx, chosen)
-        | {"updated_at": start.updated_at, "seq": start.seq, "limit": limit, "words": _lower(words)},
+        filter_values(tx, chosen, part.words)
+        | {"updated_at": start.updated_at, "seq": start.seq, "limit": part.limit, "offset": part.offset},
     )
-    shown = [_summary(*row[:9]) for row in rows if archived or not row[10]]
-    return shown, UpdatedCursor(rows[-1][6], rows[-1][9]) if len(rows) == limit else None
+    shown = [_summary(*row[:9]) for row in rows if part.is_archived or not row[10]]
+    has_next = len(rows) == part.limit and part.order == "updated"
+    return shown, UpdatedCursor(rows[-1][6], rows[-1][9]) if has_next else None
 
 
 def _summary(
@@ -130,7 +140,7 @@ def last_writes(tx: Read, within: str | None) -> dict[str, str]:
 def tag_counts(tx: Read, chosen: Filter, at_least: int, limit: int, offset: int = 0) -> list[TagCount]:
     rows = tx.all(
         f"{_tag_groups(chosen)} ORDER BY notes DESC, tag_key LIMIT :limit OFFSET :offset",
-        _filter_values(tx, chosen) | {"at_least": at_least, "limit": limit, "offset": offset},
+        filter_values(tx, chosen) | {"at_least": at_least, "limit": limit, "offset": offset},
     )
     return [TagCount(*row) for row in rows]
 
@@ -138,7 +148,7 @@ def tag_counts(tx: Read, chosen: Filter, at_least: int, limit: int, offset: int 
 def count_tags(tx: Read, chosen: Filter, at_least: int) -> int:
     """How many tags have at least this number of notes."""
     return tx.number(
-        f"SELECT count(*) FROM ({_tag_groups(chosen)}) AS tags", _filter_values(tx, chosen) | {"at_least": at_least}
+        f"SELECT count(*) FROM ({_tag_groups(chosen)}) AS tags", filter_values(tx, chosen) | {"at_least": at_least}
     )
 
 
@@ -146,7 +156,7 @@ def _tag_groups(chosen: Filter) -> str:
     """(tag, notes) of each tag."""
     # Without a filter almost every note counts: it is faster to exclude the others.
     counted = (
-        f"IN (SELECT seq FROM notes WHERE {_fits(chosen)})"
+        f"IN (SELECT seq FROM notes WHERE {fits(chosen)})"
         if not chosen.is_empty
         else "NOT IN (SELECT seq FROM notes WHERE archived = 1 UNION SELECT seq FROM notes WHERE expires_at <= :now)"
     )
@@ -160,9 +170,9 @@ def stats(tx: Read, chosen: Filter) -> Stats:
     rows = tx.all(
         f"""
         SELECT namespace, source, client, count(*), coalesce(sum(importance), 0.0) FROM notes
-        WHERE {_fits(chosen)} GROUP BY namespace, source, client
+        WHERE {fits(chosen)} GROUP BY namespace, source, client
         """,
-        _filter_values(tx, chosen),
+        filter_values(tx, chosen),
     )
     by_namespace, by_source, by_client = Counter[str](), Counter[str](), Counter[str]()
     for namespace, source, client, notes, _ in rows:
@@ -272,25 +282,25 @@ def _lower(text: str) -> str:
 
 def newest(tx: Read, chosen: Filter, offset: int, limit: int) -> list[int]:
     rows = tx.all(
-        f"SELECT seq FROM notes WHERE {_fits(chosen)} ORDER BY created_at DESC, seq DESC LIMIT :limit OFFSET :offset",
-        _filter_values(tx, chosen) | {"limit": limit, "offset": offset},
+        f"SELECT seq FROM notes WHERE {fits(chosen)} ORDER BY created_at DESC, seq DESC LIMIT :limit OFFSET :offset",
+        filter_values(tx, chosen) | {"limit": limit, "offset": offset},
     )
     return [seq for (seq,) in rows]
 
 
 def in_order(tx: Read, chosen: Filter, after: int, limit: int, *, include_archived: bool = False) -> list[int]:
     """Notes that match a filter in the order they were stored, after this one."""
-    fits = " AND ".join(["TRUE", *_conditions(chosen)]) if include_archived else _fits(chosen)
+    condition = " AND ".join(["TRUE", *_conditions(chosen)]) if include_archived else fits(chosen)
     rows = tx.all(
-        f"SELECT seq FROM notes WHERE seq > :after AND {fits} ORDER BY seq LIMIT :limit",
-        _filter_values(tx, chosen) | {"after": after, "limit": limit},
+        f"SELECT seq FROM notes WHERE seq > :after AND {condition} ORDER BY seq LIMIT :limit",
+        filter_values(tx, chosen) | {"after": after, "limit": limit},
     )
     return [seq for (seq,) in rows]
 
 
 def importances(tx: Read, chosen: Filter) -> dict[str, float]:
     """Of the notes that match a filter, by id."""
-    return dict(tx.all(f"SELECT id, importance FROM notes WHERE {_fits(chosen)}", _filter_values(tx, chosen)))
+    return dict(tx.all(f"SELECT id, importance FROM notes WHERE {fits(chosen)}", filter_values(tx, chosen)))
 
 
 def expired(tx: Read, source: str, limit: int) -> list[int]:
@@ -308,9 +318,9 @@ def fitting(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
     rows = tx.all(
         f"""
         SELECT notes.seq FROM json_each(:among) AS one CROSS JOIN notes ON notes.seq = CAST(one.value AS BIGINT)
-        WHERE {_fits(chosen)}
+        WHERE {fits(chosen)}
         """,
-        _filter_values(tx, chosen) | {"among": json.dumps(list(among))},
+        filter_values(tx, chosen) | {"among": json.dumps(list(among))},
     )
     return [seq for (seq,) in rows]
 
@@ -321,13 +331,14 @@ def allowed(tx: Read, chosen: Filter) -> Allowed | None:
     if chosen.is_empty:
         expired = tx.all("SELECT seq FROM notes WHERE expires_at <= :now AND archived = 0", {"now": tx.precise_stamp})
         return Allowed.all_but((seq for (seq,) in expired), top) if expired else None
-    rows = tx.all(f"SELECT seq FROM notes WHERE {_fits(chosen)}", _filter_values(tx, chosen))
+    rows = tx.all(f"SELECT seq FROM notes WHERE {fits(chosen)}", filter_values(tx, chosen))
     return Allowed.only((seq for (seq,) in rows), top)
 
 
-def _fits(chosen: Filter) -> str:
-    """The SQL condition of a filter for live notes."""
-    return " AND ".join([LIVE, *_conditions(chosen)])
+def fits(chosen: Filter, words: str = "", *, is_archived: bool = False) -> str:
+    """The SQL condition of a filter, for live notes or for archived ones."""
+    state = "archived = 1" if is_archived else LIVE
+    return " AND ".join([state, *_conditions(chosen), *([_CONTAINS] if words else [])])
 
 
 def _conditions(chosen: Filter) -> list[str]:
@@ -346,6 +357,8 @@ def _conditions(chosen: Filter) -> list[str]:
         conditions.append("source <> :other_than")
     if chosen.session is not None:
         conditions.append("session_id = :session")
+    if chosen.client is not None:
+        conditions.append("client = :client")
     if chosen.created.after is not None:
         conditions.append("created_at >= :created_after")
     if chosen.created.before is not None:
@@ -357,8 +370,9 @@ def _conditions(chosen: Filter) -> list[str]:
     return conditions
 
 
-def _filter_values(tx: Read, chosen: Filter) -> dict[str, Any]:
+def filter_values(tx: Read, chosen: Filter, words: str = "") -> dict[str, Any]:
     return {
+        "words": _lower(words),
         "now": tx.precise_stamp,
         "namespace": chosen.namespace,
         "within": chosen.within,
@@ -367,6 +381,7 @@ def _filter_values(tx: Read, chosen: Filter) -> dict[str, Any]:
         "source": chosen.source,
         "other_than": chosen.other_than,
         "session": chosen.session,
+        "client": chosen.client,
         "created_after": chosen.created.after,
         "created_before": chosen.created.before,
         "title_key": folded(chosen.title) if chosen.title is not None else None,

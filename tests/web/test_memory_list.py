@@ -1,0 +1,168 @@
+"""The list of memories: filters with counts, order, pages, a timeline, and actions on what is selected."""
+
+import json
+import re
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.processes import run
+from tests.web.accessibility import assert_accessible
+from tests.web.conftest import Site, open_context, open_page
+
+
+def test_memories_are_filtered_and_the_address_has_the_filters(new_account_page: Page, new_account: Site) -> None:
+    page = new_account_page
+    new_account.call("memory_create", title="In a folder", content="Of plans", folder="plans", importance=0.9)
+    gone = new_account.call("memory_create", title="Not here any more", content="Gone")
+    new_account.call("memory_delete", id=gone["id"])
+    new_account.call("commit_memory", scope="vault", key="tea", content="Darjeeling")
+    found = page.get_by_role("list", name="Found").get_by_role("listitem")
+    filters = page.get_by_role("complementary", name="Filters")
+    page.goto("/memories")
+    expect(found).to_have_count(34)  # of every kind
+    expect(page.get_by_text("34 memories")).to_be_visible()
+    filters.get_by_role("link", name="Facts 1").click()
+    expect(found).to_have_count(1)
+    filters.get_by_role("link", name="Notes 33").click()
+    expect(found).to_have_count(33)
+    expect(page.get_by_role("list", name="Notes over time")).to_have_count(0)  # all of one day
+
+    namespaces = page.get_by_role("region", name="Namespace")
+    namespaces.get_by_role("link", name="area1 10").click()
+    expect(found).to_have_count(10)
+    expect(namespaces.get_by_role("link")).to_have_count(4)  # the other choices stay
+    tags = page.get_by_role("region", name="Tag")
+    tags.get_by_role("link", name="#topic3 2").click()
+    expect(found).to_have_count(2)
+    expect(page).to_have_url(re.compile("namespace=area1.*tag=topic3"))
+    expect(page.get_by_role("region", name="Client").get_by_role("link")).to_have_text(["web-app 2"])
+    page.get_by_role("button", name="Remove the filter namespace area1").click()
+    expect(found).to_have_count(6)
+    page.go_back()
+    expect(found).to_have_count(2)
+    page.get_by_label("Search everything").fill("topic 3")
+    expect(found.first).to_contain_text("topic 3")
+    page.get_by_role("button", name="Clear all filters").click()
+
+    filters.get_by_text("More filters").click()
+    page.get_by_label("Search everything").fill("")
+    page.get_by_label("in folder").fill("plans")
+    page.keyboard.press("Enter")
+    expect(found).to_contain_text(["In a folder"])
+    page.get_by_label("from", exact=True).fill("2020-01-01")
+    page.get_by_label("until").fill("2020-12-31")
+    expect(page.get_by_text("Nothing found")).to_be_visible()
+    page.get_by_role("button", name="Clear all filters").click()
+    page.get_by_label("of importance").select_option("0.9 or more")
+    expect(found).to_have_count(1)
+    page.get_by_label("of importance").select_option("any")
+    page.get_by_label("deleted notes").check()
+    expect(found).to_contain_text(["Not here any more"])
+    assert_accessible(page)
+    page.reload()
+    page.get_by_label("Select Not here any more").check()
+    page.get_by_role("group", name="Selection").get_by_role("button", name="Restore").click()
+    expect(page.get_by_text("Nothing found")).to_be_visible()
+
+
+def test_a_long_list_has_pages_an_order_and_is_the_same_after_back(page: Page, site: Site) -> None:
+    for number in range(120):
+        site.call("memory_create", title=f"Long {number:03}", content="One of many\n\nline", namespace="long")
+    page.goto("/memories?namespace=long")
+    found = page.get_by_role("list", name="Found").get_by_role("listitem")
+    parts = page.get_by_role("navigation", name="Parts of the list")
+    expect(page.get_by_text("1 to 50 of 120 memories")).to_be_visible()
+    page.get_by_label("Sort").select_option("by title")
+    expect(found.first).to_contain_text("Long 000")
+    parts.get_by_role("link", name="Next").click()
+    expect(found.first).to_contain_text("Long 050")
+    expect(parts).to_contain_text("Page 2 of 3")
+    assert_accessible(page)
+    link = found.filter(has_text="Long 093").get_by_role("link")
+    link.scroll_into_view_if_needed()
+    position = page.evaluate("scrollY")
+    assert position > 0
+    link.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Long 093")
+    page.go_back()
+    expect(link).to_be_focused()
+    assert abs(page.evaluate("scrollY") - position) <= 1
+    parts.get_by_role("link", name="Last").click()
+    expect(found).to_have_count(20)
+    expect(parts.get_by_role("link", name="Next")).to_have_count(0)
+
+
+def test_selected_memories_are_tagged_moved_and_deleted_with_undo(page: Page, site: Site) -> None:
+    for number in range(55):
+        site.call("memory_create", title=f"Bulk {number:02}", content="Words", namespace="bulk")
+    page.goto("/memories?namespace=bulk&order=title")
+    found = page.get_by_role("list", name="Found").get_by_role("listitem")
+    selection = page.get_by_role("group", name="Selection")
+    found.nth(1).get_by_role("link").focus()
+    page.keyboard.press("x")
+    page.get_by_label("Select Bulk 03").click(modifiers=["Shift"])
+    expect(selection).to_contain_text("3 selected")
+    selection.get_by_role("button", name="Tag").click()
+    page.get_by_label("Tags").fill("chosen")
+    page.keyboard.press("Enter")
+    tag = page.get_by_role("region", name="Tag").get_by_role("link", name="#chosen 3")
+    expect(tag).to_be_visible()
+    assert_accessible(page)
+    page.get_by_role("button", name="Undo").click()
+    expect(tag).to_have_count(0)
+
+    selection.get_by_role("button", name="Move").click()
+    page.get_by_label("Namespace to move to").fill("bulk/moved")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="bulk/moved 3")).to_be_visible()
+    page.get_by_role("button", name="Undo").last.click()
+    expect(page.get_by_role("link", name="bulk/moved 3")).to_have_count(0)
+
+    page.reload()
+    page.get_by_label("Select all on this page").check()
+    selection.get_by_role("button", name="Select all 55").click()
+    expect(selection).to_contain_text("55 selected")
+    selection.get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("55 memories deleted")).to_be_visible()
+    expect(page.get_by_text("Nothing found")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("55 memories restored")).to_be_visible()
+    expect(found).to_have_count(50)
+
+
+def test_what_was_found_about_one_person_is_deleted_in_every_family(browser: Browser, new_account: Site) -> None:
+    new_account.call("memory_create", title="Zoltan called", content="Zoltan wants the plan.")
+    new_account.call("commit_memory", scope="vault", key="zoltan-phone", content="Zoltan: 555-0199")
+    new_account.call("create_project", name="people")
+    new_account.call("create_entities", project="people", entities=[{"name": "Zoltan", "entity_type": "person"}])
+    with open_context(browser, new_account) as context, open_page(context, new_account) as page:
+        page.goto("/memories?q=Zoltan")
+        found = page.get_by_role("list", name="Found").get_by_role("listitem")
+        expect(found.filter(has_text=re.compile("zoltan", re.IGNORECASE))).to_have_count(3)
+        for one in found.filter(has_text=re.compile("zoltan", re.IGNORECASE)).all():
+            one.get_by_role("checkbox").check()
+        page.get_by_role("group", name="Selection").get_by_role("button", name="Delete").click()
+        expect(page.get_by_text("3 memories deleted")).to_be_visible()
+        expect(found.filter(has_text=re.compile("zoltan", re.IGNORECASE))).to_have_count(0)
+        page.get_by_role("button", name="Undo").click()
+        expect(found.filter(has_text=re.compile("zoltan", re.IGNORECASE))).to_have_count(3)
+
+
+def test_the_timeline_leads_to_the_notes_of_a_time(page: Page, site: Site, tmp_path: Path) -> None:
+    written = [{"memory": f"Old {year}", "created_at": f"{year}-03-05T12:00:00Z"} for year in range(2019, 2024)]
+    (tmp_path / "mem0.json").write_text(json.dumps(written), encoding="utf-8")
+    run("import", "mem0", tmp_path / "mem0.json", "--namespace", "old", "--data-dir", site.server.data_dir, check=True)
+    page.goto("/memories?namespace=old")
+    found = page.get_by_role("list", name="Found").get_by_role("listitem")
+    bars = page.get_by_role("list", name="Notes over time")
+    expect(found).to_have_count(5)
+    bars.get_by_role("link", name=re.compile("Mar 2019.*: 1 note$")).focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    expect(found).to_contain_text(["Old 2019"])
+    expect(bars.get_by_role("link", name=re.compile("Mar 2019"))).to_have_attribute("aria-current", "true")
+    assert_accessible(page)
+    bars.get_by_role("link", name=re.compile("Mar 2019")).click()
+    expect(found).to_have_count(5)

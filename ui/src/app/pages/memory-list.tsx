@@ -1,0 +1,244 @@
+// One list of memories: a search over every family, notes by filter, or the latest writes of a family.
+import type { RefObject } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { Schemas } from '../../shared/api-types'
+import { number, plural } from '../../shared/format'
+import { get } from '../api'
+import { MEMORY_CHANGES } from '../changes'
+import { FAMILIES, familyCount, familyLabel } from '../families'
+import { filtersFromQuery, notesQuery } from '../note-filters'
+import { Await, useResource } from '../resource'
+import { navigate, route, setQuery } from '../router'
+import {
+  allNotes,
+  listKind,
+  MAX_MIXED,
+  PAGE_SIZE,
+  search,
+  type ListQuery,
+  type Order,
+  type SearchResult,
+} from '../search'
+import { choose, ChosenFilters, Facets } from './facets'
+import { HitList, isSelectable, NothingFound, Pager } from './hits'
+import { SelectionBar } from './selection-bar'
+import { Timeline } from './timeline'
+
+const SEARCH_DELAY_MS = 200
+const MAX_SELECTED = 5000
+const SEARCH_CHANGES = { ...MEMORY_CHANGES, topics: ['stores', 'graph'] }
+
+const ORDERS: Record<Order, string> = {
+  updated: 'last changed',
+  created: 'newest',
+  oldest: 'oldest',
+  title: 'by title',
+  importance: 'most important',
+}
+
+/** The list that the address describes. */
+function currentQuery(): ListQuery {
+  const { q = '', family = '', order = '', page } = route.value.query
+  return {
+    q,
+    family: FAMILIES.find((name) => name === family) ?? '',
+    filters: filtersFromQuery(route.value.query),
+    order: (Object.hasOwn(ORDERS, order) ? order : 'updated') as Order,
+    page: Math.max(1, Math.floor(Number(page)) || 1),
+  }
+}
+
+export function MemoryList() {
+  const query = currentQuery()
+  const { page, ...all } = query
+  const list = JSON.stringify(all)
+  const key = JSON.stringify(query)
+  const box = useRef<HTMLInputElement>(null)
+  const content = useRef<HTMLDivElement>(null)
+  const found = useResource(() => search(key, query), [key], SEARCH_CHANGES, 'memories')
+  const counts = useCounts(query)
+  const moveFocus = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
+    if (!step || (event.target as Element).matches('select, [type=date]')) return
+    const links = [...(content.current?.querySelectorAll<HTMLAnchorElement>('a.hit') ?? [])]
+    const next =
+      links.indexOf(document.activeElement?.closest('li')?.querySelector('a.hit') as HTMLAnchorElement) + step
+    event.preventDefault()
+    if (next < 0) box.current?.focus()
+    else links[next]?.focus()
+  }
+  return (
+    <>
+      <div class="bar heading">
+        <h1>Memories</h1>
+        <span class="space" />
+        <a class="button primary" href="/memories/new">
+          New note
+        </a>
+      </div>
+      <div class="memories" onKeyDown={moveFocus}>
+        <div class="found">
+          <SearchBox q={query.q} box={box} />
+          <ChosenFilters filters={query.filters} />
+          {listKind(query) !== 'hits' && counts.facets && query.family in NOTE_LISTS && (
+            <Timeline days={counts.facets.days} since={query.filters.since} until={query.filters.until} />
+          )}
+          <Await resource={found}>
+            {(result) => (
+              <div ref={content}>
+                <Results key={result.key} query={query} list={list} result={result} total={counts.total} page={page} />
+              </div>
+            )}
+          </Await>
+        </div>
+        <Facets filters={query.filters} family={query.family} families={counts.families} facets={counts.facets} />
+      </div>
+    </>
+  )
+}
+
+const NOTE_LISTS = { '': true, notes: true } // families whose lists have notes
+
+interface Counts {
+  families: Record<string, number | undefined>
+  facets: Schemas['FacetsShown'] | undefined
+  total: number | undefined // of the list; undefined if it is not known
+}
+
+/** How many memories there are; they may come later than the list. */
+function useCounts(query: ListQuery): Counts {
+  const { q, filters, family } = query
+  const overview = useResource(() => get('/api/overview'), [], SEARCH_CHANGES, 'overview').value ?? {}
+  const wanted = { ...notesQuery(filters), ...(filters.archived ? { q } : {}) }
+  const facets = useResource(
+    () => get('/api/notes/facets', { query: wanted }),
+    [wanted],
+    MEMORY_CHANGES,
+    'facets',
+  ).value
+  const families = Object.fromEntries(FAMILIES.map((name) => [name, familyCount(overview, name)]))
+  const kind = listKind(query)
+  const isRanked = q && !filters.archived
+  if (kind === 'notes') return { families, facets, total: isRanked ? undefined : facets?.total }
+  if (kind === 'hits') return { families, facets, total: undefined }
+  const known = family ? [families[family]] : Object.values(families)
+  const sum = known.includes(undefined) ? undefined : known.reduce((one, other) => one! + other!, 0)
+  return { families, facets, total: sum && (family ? sum : Math.min(sum, MAX_MIXED)) }
+}
+
+function SearchBox({ q, box }: { q: string; box: RefObject<HTMLInputElement | null> }) {
+  const [text, setText] = useState(q)
+  useEffect(() => setText(q), [q])
+  useEffect(() => {
+    if (text === q) return
+    const timer = setTimeout(() => setQuery({ q: text, page: '' }, true), SEARCH_DELAY_MS)
+    return () => clearTimeout(timer)
+  }, [text])
+  return (
+    <div class="bar" role="search">
+      <input
+        ref={box}
+        data-search
+        class="wide"
+        type="search"
+        aria-label="Search everything"
+        placeholder="Search everything: words or a question"
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+    </div>
+  )
+}
+
+interface ResultsProps {
+  query: ListQuery
+  list: string
+  result: SearchResult
+  total: number | undefined
+  page: number
+}
+
+function Results({ query, list, result, total, page }: ResultsProps) {
+  const { q, family, filters } = query
+  const hasFilters = Object.values(filters).some(Boolean)
+  const isFull = result.hits.length >= PAGE_SIZE
+  const isNotesList = listKind(query) === 'notes' && total !== undefined
+  return (
+    <>
+      {result.incomplete.map(({ family: name, error }) => (
+        <p class="mut" key={name}>
+          {familyLabel(name)}: {error}
+        </p>
+      ))}
+      {result.hits.length > 0 && (
+        <>
+          <div class="bar">
+            <SelectionBar
+              list={list}
+              hits={result.hits.filter(isSelectable)}
+              total={isNotesList ? total : undefined}
+              maxSelected={MAX_SELECTED}
+              loadAll={() => allNotes(query, MAX_SELECTED)}
+              isArchived={Boolean(filters.archived)}
+            />
+            <span class="space" />
+            <ListCount shown={result.hits.length} total={total} page={page} isSearch={Boolean(q)} />
+            {listKind(query) === 'notes' && !q && <OrderChoice order={query.order} />}
+          </div>
+          <HitList result={result} query={q} page={page} list={list} />
+          {listKind(query) !== 'hits' && <Pager page={page} total={total} isFull={isFull} />}
+          {!q && !family && !hasFilters && total === MAX_MIXED && (
+            <p class="mut">These are the latest {number(MAX_MIXED)}. Search, or choose a kind, for older ones.</p>
+          )}
+        </>
+      )}
+      {!result.hits.length &&
+        (q || family || hasFilters ? (
+          <NothingFound query={q} family={family} hasFilters={hasFilters} onClear={() => navigate('/memories')} />
+        ) : (
+          <p class="empty">
+            Nothing is stored yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>.
+          </p>
+        ))}
+    </>
+  )
+}
+
+interface ListCountProps {
+  shown: number
+  total: number | undefined
+  page: number
+  isSearch: boolean
+}
+
+function ListCount({ shown, total, page, isSearch }: ListCountProps) {
+  const first = (page - 1) * PAGE_SIZE
+  const isPart = total !== undefined && total > shown
+  const text = isPart
+    ? `${number(first + 1)} to ${number(first + shown)} of ${plural(total, 'memory', 'memories')}`
+    : plural(total ?? shown, 'memory', 'memories') +
+      (total === undefined && isSearch && shown >= PAGE_SIZE ? ' and more' : '')
+  return (
+    <span class="mut" aria-live="polite">
+      {text}
+    </span>
+  )
+}
+
+function OrderChoice({ order }: { order: Order }) {
+  return (
+    <label>
+      Sort{' '}
+      <select
+        value={order}
+        onChange={({ currentTarget: { value } }) => choose({ order: value === 'updated' ? '' : value })}
+      >
+        {Object.entries(ORDERS).map(([name, label]) => (
+          <option key={name} value={name}>
+            {label}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}

@@ -1,0 +1,100 @@
+// The selected memories of a list, and what can be done with all of them.
+import { signal } from '@preact/signals'
+import { plural } from '../shared/format'
+import { showError, toast } from '../shared/toast'
+import type { Schemas } from '../shared/api-types'
+import { post } from './api'
+
+const MAX_AT_ONCE = 200 // in one request
+
+interface Selection {
+  list: string // the key of the list
+  refs: ReadonlySet<string>
+}
+
+/** It stays while the user looks at a memory, and until another list is shown. */
+export const selection = signal<Selection>({ list: '', refs: new Set() })
+
+/** Deleted here, and not to be shown until the list is loaded again. */
+export const hiddenRefs = signal<ReadonlySet<string>>(new Set())
+
+/** What runs now, such as "Deleting 200 of 1,000". */
+export const running = signal('')
+
+export const selectedIn = (list: string) => (selection.value.list === list ? selection.value.refs : new Set<string>())
+
+export function select(list: string, refs: Iterable<string>, isSelected: boolean): void {
+  const chosen = new Set(selectedIn(list))
+  for (const ref of refs)
+    if (isSelected) chosen.add(ref)
+    else chosen.delete(ref)
+  selection.value = { list, refs: chosen }
+}
+
+export const clearSelection = () => (selection.value = { list: '', refs: new Set() })
+
+type Done = Schemas['MemoriesDone']
+
+/** Run an action in parts, and show how far it is. */
+async function inParts<R extends Done>(
+  label: string,
+  refs: string[],
+  run: (part: string[]) => Promise<R>,
+): Promise<R[]> {
+  const done: R[] = []
+  try {
+    for (let start = 0; start < refs.length; start += MAX_AT_ONCE) {
+      if (start) running.value = `${label} ${start} of ${refs.length}…`
+      done.push(await run(refs.slice(start, start + MAX_AT_ONCE)))
+    }
+  } finally {
+    running.value = ''
+  }
+  return done
+}
+
+const memories = (count: number) => plural(count, 'memory', 'memories')
+
+function report(done: Done[], verb: string, undo?: () => Promise<unknown>): void {
+  const refused = done.flatMap((part) => part.refused)
+  const count = done.reduce((sum, part) => sum + part.refs.length, 0)
+  const others = refused.length ? `; ${memories(refused.length)} not: ${refused[0]!.error}` : ''
+  toast(`${memories(count)} ${verb}${others}`, count ? { undo } : { isError: true })
+}
+
+const attempt = async (action: () => Promise<void>) => action().catch(showError)
+
+export const deleteSelected = (refs: string[]) =>
+  attempt(async () => {
+    const done = await inParts('Deleting', refs, (part) => post('/api/memories/delete-many', { body: { refs: part } }))
+    const deleted = done.flatMap((part) => part.refs)
+    hiddenRefs.value = new Set([...hiddenRefs.value, ...deleted])
+    clearSelection()
+    report(done, 'deleted', () => restoreSelected(deleted))
+  })
+
+export const restoreSelected = (refs: string[]) =>
+  attempt(async () => {
+    const done = await inParts('Restoring', refs, (part) =>
+      post('/api/memories/restore-many', { body: { refs: part } }),
+    )
+    const restored = new Set(done.flatMap((part) => part.refs))
+    hiddenRefs.value = new Set([...hiddenRefs.value].filter((ref) => !restored.has(ref)))
+    clearSelection()
+    report(done, 'restored')
+  })
+
+type Change = Omit<Schemas['NotesChange'], 'refs'>
+
+/** Tag notes or move them. */
+export const changeSelected = (refs: string[], change: Change, verb: string) =>
+  attempt(async () => {
+    const done = await inParts('Changing', refs, (part) =>
+      post('/api/notes/change', { body: { ...change, refs: part } }),
+    )
+    const undo = async () => {
+      for (const inverse of done.flatMap((part) => part.undo)) await post('/api/notes/change', { body: inverse })
+      toast('Undone')
+    }
+    report(done, verb, done.some((part) => part.undo.length) ? undo : undefined)
+  })
