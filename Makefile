@@ -15,10 +15,10 @@ help: ## List the chores
 install: $(RUNNABLE) ## Create .venv with what the server needs, from pinned versions with hashes
 
 $(RUNNABLE): requirements-run.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit("Memory MCP needs Python 3.11 or newer. Name one: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	@$(PYTHON) -c 'import sys; sys.exit("Memory MCP needs Python 3.11 or newer. Name one: make $(or $(MAKECMDGOALS),run) PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@echo "1 of 3: creating .venv"
 	@$(PYTHON) -m venv .venv
-	@echo "2 of 3: installing the server and its packages, 1.1 GB (most of it chDB, the engine of portals)"
+	@echo "2 of 3: installing the server and its packages, 1.1 GB (most of it chDB, the engine of portals); this takes a minute or two"
 	@$(PIP) --require-hashes -r requirements-run.txt
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@echo "3 of 3: fetching the model for search by meaning, 35 MB"

@@ -9,11 +9,21 @@ import sys
 HELP_FLAGS = ("--help", "-h")
 EXPLAIN_FLAG = "--explain"  # of hook
 CLI_FLAGS = [*([flag] for flag in HELP_FLAGS), ["--version"], ["--install-completion"], ["--show-completion"]]
+FLAG_WITHOUT_VALUE = "--json"
+INTERRUPTED = 130  # exit code, as shells have it for Ctrl-C
 COMPLETION_VARIABLE = "_MEMORY_MCP_COMPLETE"  # set by a shell that wants completions
 
 
 def main(argv: list[str] | None = None) -> None:
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        _run(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt:  # before the verb has its own way to end
+        sys.stderr.write("memory-mcp: Interrupted.\n")
+        sys.exit(INTERRUPTED)
+
+
+def _run(arguments: list[str]) -> None:
+    arguments = _with_verb_first(arguments)
     if arguments[:1] == ["hook"] and not any(flag in arguments for flag in (*HELP_FLAGS, EXPLAIN_FLAG)):
         run_hook(arguments[1:])
     serving = _arguments_of_serve(arguments)
@@ -42,6 +52,16 @@ def _answer_in_process(data_dir: str, call: dict[str, object]) -> dict[str, obje
     return start.answer_hook(data_dir, call)
 
 
+def _with_verb_first(arguments: list[str]) -> list[str]:
+    """The arguments of `memory-mcp --data-dir FOLDER list` as of `memory-mcp list --data-dir FOLDER`."""
+    for number, word in enumerate(arguments):
+        before = arguments[number - 1] if number else FLAG_WITHOUT_VALUE
+        is_value = before.startswith("-") and "=" not in before and before != FLAG_WITHOUT_VALUE
+        if not word.startswith("-") and not is_value:
+            return [word, *arguments[:number], *arguments[number + 1 :]]
+    return arguments
+
+
 def _arguments_of_serve(arguments: list[str]) -> list[str] | None:
     """None for another verb. Without a verb the arguments are those of serve."""
     if arguments[:1] == ["serve"]:
@@ -58,12 +78,18 @@ def _serve(arguments: list[str], *, is_bare: bool) -> int:
         from memory_mcp.relay.options import NotShared
 
         try:
-            return run(arguments)
+            return run(arguments, _check)
         except NotShared as exc:
             not_shared = str(exc)
     from memory_mcp import start
 
     return start.serve(arguments, is_bare=is_bare, not_shared=not_shared)
+
+
+def _check(arguments: list[str]) -> int:
+    from memory_mcp import start
+
+    return start.check(arguments)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,11 @@ def serve(argv: Sequence[str], *, is_bare: bool = False, not_shared: str | None 
     return _serve("memory-mcp serve", argv, run)
 
 
+def check(argv: Sequence[str]) -> int:
+    """Print what is wrong with the arguments of `serve`. Returns 2 then, else 0."""
+    return _settings_or_code("memory-mcp serve", argv, None, {})[1]
+
+
 def serve_hub(argv: Sequence[str]) -> int:
     """The same for a hub, which has its own default data directory and port."""
     return _serve("memory-mcp hub", argv, _run_hub, HUB_SETTINGS, hub_defaults())
@@ -69,17 +74,12 @@ def _serve(
     names: Sequence[str] | None = None,
     defaults: Mapping[str, Any] | None = None,
 ) -> int:
-    from memory_mcp import logs, settings
+    from memory_mcp import logs
     from memory_mcp.errors import AppError
 
-    try:
-        given = settings.parser(prog, names).parse(argv)
-        for name, value in (defaults or {}).items():
-            if given[name] is None and not os.environ.get(settings.env_name(name)):
-                given[name] = value
-        chosen = settings.load(given).settings
-    except AppError as exc:
-        return _print_error(exc.text_for_owner, 2)
+    chosen, code = _settings_or_code(prog, argv, names, defaults or {})
+    if chosen is None:
+        return code
     logs.configure(chosen.log_level)
     try:
         run(chosen)
@@ -89,6 +89,23 @@ def _serve(
 
     shutdown.end_process(0)
     return 0
+
+
+def _settings_or_code(
+    prog: str, argv: Sequence[str], names: Sequence[str] | None, defaults: Mapping[str, Any]
+) -> tuple["Settings | None", int]:
+    """The settings and 0, or None and the exit code after the error was printed."""
+    from memory_mcp import settings
+    from memory_mcp.errors import AppError
+
+    try:
+        given = settings.parser(prog, names).parse(argv)
+        for name, value in defaults.items():
+            if given[name] is None and not os.environ.get(settings.env_name(name)):
+                given[name] = value
+        return settings.load(given).settings, 0
+    except AppError as exc:
+        return None, _print_error(exc.text_for_owner, 2)
 
 
 def answer_hook(data_dir: str, call: Mapping[str, Any]) -> dict[str, Any]:

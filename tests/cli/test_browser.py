@@ -39,6 +39,10 @@ def test_open_starts_a_server_once_and_signs_in(tmp_path: Path) -> None:
         again = json.loads(run(data_dir, "--json").stdout)
         assert (again["address"], again["started"], again["pid"]) == (opened["address"], False, None)
         assert again["link"] != opened["link"]
+        port = opened["address"].rpartition(":")[2]
+        busy = processes.run("serve", "--transport", "http", "--port", port, "--data-dir", data_dir, env=environment())
+        assert (busy.returncode, busy.stdout) == (1, "")
+        assert f"A server of this data directory already runs at {opened['address']}" in busy.stderr
         assert person(again["link"]) == "local"
         printed = run(data_dir)
         assert (printed.returncode, printed.stderr) == (0, "")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_mcp import __main__
 from tests import processes
 from tests.processes import COMMAND, Process, environment
 from tests.terminal import Terminal
@@ -94,6 +95,33 @@ def test_a_misspelt_data_directory_is_not_created(tmp_path: Path, arguments: lis
     assert str(missing) in error["message"]
     assert "--data-dir" in error["hint"]
     assert not list(tmp_path.iterdir())
+
+
+def test_options_may_stand_before_the_verb(tmp_path: Path) -> None:
+    for options in (["--data-dir", tmp_path / "typo", "--json"], ["--json", f"--data-dir={tmp_path / 'typo'}"]):
+        done = processes.run(*options, "list", cwd=tmp_path, env=environment())
+        assert (done.returncode, json.loads(done.stderr)["error"]) == (1, "not_found")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_client_with_an_unknown_option_creates_no_data_directory(tmp_path: Path) -> None:
+    relayed = environment(MEMORY_MCP_SHARED="auto")
+    done = processes.run("--familys", "notes", "--data-dir", tmp_path / "new", cwd=tmp_path, env=relayed)
+    assert done.returncode == 2
+    assert "Did you mean '--families'?" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_at_the_start_ends_with_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(arguments: list[str]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(__main__, "_run", interrupt)
+    with pytest.raises(SystemExit) as ended:
+        __main__.main(["list"])
+    assert (ended.value.code, capsys.readouterr().err) == (130, "memory-mcp: Interrupted.\n")
 
 
 def test_a_folder_of_other_files_does_not_become_a_data_directory(tmp_path: Path) -> None:

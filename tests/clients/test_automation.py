@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from memory_mcp.clients import CLIENTS, ClientConfigurations, ClientProgram, Machine, Stdio, jsonc
-from memory_mcp.clients.automation import AUTOMATIONS, LINES, Automations
+from memory_mcp.clients.automation import AUTOMATIONS, READING, RECALLING, STORING, Automations
 from memory_mcp.errors import Invalid
 from memory_mcp.hooks.events import MOMENTS
 
-OURS = Stdio("/opt/my venv/bin/memory-mcp", ("--data-dir", "/data", "--families", "notes"))
+OURS = Stdio("/opt/my venv/bin/memory-mcp", ("--data-dir", "/data", "--families", "notes,recall"))
 THEIRS = """{
   // mine
   "theme": "dark",
@@ -55,6 +55,30 @@ def commands(value: Any) -> list[str]:
     return [found for one in value for found in commands(one)] if isinstance(value, list) else []
 
 
+@pytest.mark.parametrize(
+    ("families", "lines"),
+    [
+        (None, [RECALLING, STORING["notes"], READING]),
+        ("stores,recall", [RECALLING, STORING["stores"], READING]),
+        ("graph", [STORING["graph"], READING]),
+    ],
+)
+def test_instructions_name_tools_that_the_client_has(
+    machine: Machine, records: Path, families: str | None, lines: list[str]
+) -> None:
+    command = Stdio("memory-mcp", ("--families", families) if families else ())
+    _, instructions = Automations(machine, records).plan(CLIENTS["claude-code"], command)
+    assert (instructions.after or b"").decode().splitlines()[1:-1] == lines
+
+
+def test_hooks_of_an_installation_by_uvx_go_through_uv(machine: Machine, records: Path) -> None:
+    command = Stdio("/bin/uv", ("tool", "run", "--from", "five-memories", "memory-mcp", "--data-dir", "/data"))
+    hooks, _ = Automations(machine, records).plan(CLIENTS["codex"], command)
+    assert commands(json.loads(hooks.after or b"{}"))[0] == (
+        "/bin/uv tool run --from five-memories memory-mcp hook SessionStart --client codex --data-dir /data"
+    )
+
+
 @pytest.mark.parametrize("in_project", [False, True])
 def test_hooks_are_added_once_and_undone(
     machine: Machine, records: Path, client: ClientProgram, in_project: bool
@@ -67,7 +91,7 @@ def test_hooks_are_added_once_and_undone(
         [command] = commands(entry)
         assert command == f"'/opt/my venv/bin/memory-mcp' hook {event} --client {client.id} --data-dir /data"
     for file in written[1:]:
-        assert all(line in file.read_text() for line in LINES)
+        assert all(line in file.read_text() for line in (RECALLING, STORING["notes"], READING))
     assert len(written) == (1 if client.id == "cursor" and not in_project else 2)
     assert apply(machine, records, client, in_project=in_project) == []
     assert apply(machine, records, client, undo=True, in_project=in_project) == written

@@ -7,6 +7,7 @@ import pytest
 
 from memory_mcp import settings
 from memory_mcp.clients import CLIENTS, Http
+from memory_mcp.clients.model import own_command
 from memory_mcp.server import startup_message
 
 
@@ -19,3 +20,12 @@ def test_the_snippets_are_what_connect_would_write(tmp_path: Path, auth: str) ->
         assert f"{json.dumps({client.section: {'memory': client.entry(way)}})}" in shown
     assert ("--key mmcp_key" in shown) == (auth == "key")
     assert "memory-mcp connect CLIENT --http http://127.0.0.1:8765" in shown
+
+
+def test_commands_are_shown_as_they_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Path(own_command().command)
+    chosen = settings.load({"data_dir": tmp_path}, environ={}).settings
+    monkeypatch.setenv("PATH", str(own.parent))
+    assert "`memory-mcp keys create" in startup_message.text(chosen, 8765, None, None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert f"`{own} keys create" in startup_message.text(chosen, 8765, None, None)

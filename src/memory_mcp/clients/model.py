@@ -6,6 +6,7 @@ The only list of clients: `memory-mcp connect`, the startup message and docs/cli
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import sysconfig
@@ -92,6 +93,15 @@ def own_command(*more: str) -> Stdio:
     if script.is_file():
         return Stdio(str(script), more)
     return Stdio(sys.executable, ("-m", "memory_mcp", *more))
+
+
+def shown_command() -> str:
+    """How a person starts this installation at a terminal: its name if that is on PATH, else the whole command."""
+    own = own_command()
+    found = shutil.which("memory-mcp")
+    if not own.args and found is not None and Path(found).resolve() == Path(own.command).resolve():
+        return "memory-mcp"
+    return shlex.join([own.command, *own.args])
 
 
 def _is_in_cache(environment: Path) -> bool:

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -51,7 +52,7 @@ def run(app: App) -> None:
     """Serve until a signal stops the server. Raises Invalid for an address that needs a key first."""
     _refuse_unprotected_address(app)
     settings = app.settings
-    listening = http_server.bind(settings)
+    listening = _listen(app)
     port = listening.getsockname()[1]
     new_key = _first_key(app)
     app.servers.kind = "http"
@@ -247,6 +248,19 @@ async def _stop(hello: Hello) -> dict[str, Any]:
 def _origins(hosts: list[str]) -> str:
     """Every origin that OriginMiddleware accepts may read the answers."""
     return rf"(?i)https?://({'|'.join(map(re.escape, hosts))})(:\d+)?"
+
+
+def _listen(app: App) -> socket.socket:
+    try:
+        return http_server.bind(app.settings)
+    except Invalid as exc:
+        if running := app.clients.addresses():
+            raise Invalid(
+                f"{exc.message} A server of this data directory already runs at {running[0]}: `memory-mcp open` opens "
+                "it, `memory-mcp stop` ends it.",
+                field="port",
+            ) from exc
+        raise
 
 
 def _refuse_unprotected_address(app: App) -> None:

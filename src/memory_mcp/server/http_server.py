@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator
@@ -180,8 +181,9 @@ def bind(settings: Settings) -> socket.socket:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except OSError as exc:
+        reason = os.strerror(exc.errno) if isinstance(exc.errno, int) and exc.errno > 0 else exc.strerror
         raise Invalid(
-            f"Cannot listen on {settings.host}:{settings.port} ({exc.strerror or exc}). "
-            "Is another server running there? Choose another --port.",
+            f"Cannot listen on {settings.host}:{settings.port}: {reason}. Is another server running there? Choose "
+            "another --port.",
             field="port",
         ) from exc

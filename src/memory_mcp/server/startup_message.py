@@ -5,16 +5,18 @@ import json
 
 from memory_mcp import __version__
 from memory_mcp.access.sign_ins import sign_in_url
-from memory_mcp.clients.model import CLIENTS, NAME, ClientProgram, Http
+from memory_mcp.clients.model import CLIENTS, NAME, ClientProgram, Http, shown_command
 from memory_mcp.settings import Settings
 
 PLACEHOLDER = "YOUR_KEY"
+COMMAND = "memory-mcp"
 
 
 def text(settings: Settings, port: int, new_key: str | None, sign_in_token: str | None) -> str:
     """The URLs, the key and the snippets to paste. A new key is shown only here."""
     here = f"http://{settings.url_host}:{port}"
     base = settings.public_url or here
+    command = shown_command()
     lines = [
         f"Memory MCP {__version__}",
         "",
@@ -26,26 +28,26 @@ def text(settings: Settings, port: int, new_key: str | None, sign_in_token: str 
     ]
     if settings.auth == "none":
         lines += ["No key is required (--auth none).", ""]
-        return "\n".join([*lines, *_snippets(base, None), "", ""])
+        return "\n".join([*lines, *_snippets(base, None, command), "", ""])
     if sign_in_token:
-        lines += ["The first link signs you in, once, within a day; `memory-mcp users link` prints another.", ""]
+        lines += [f"The first link signs you in, once, within a day; `{command} users link` prints another.", ""]
     else:
-        lines += ["`memory-mcp open` opens the web app signed in; `memory-mcp users link` prints a link for that.", ""]
+        lines += [f"`{command} open` opens the web app signed in; `{command} users link` prints a link for that.", ""]
     if new_key:
         lines += ["Your key, shown this once:", "", f"  {new_key}", ""]
     else:
-        lines += ["Use the key you have, or create another with `memory-mcp keys create --name NAME`.", ""]
-    return "\n".join([*lines, *_snippets(base, new_key or PLACEHOLDER), "", ""])
+        lines += [f"Use the key you have, or create another with `{command} keys create --name NAME`.", ""]
+    return "\n".join([*lines, *_snippets(base, new_key or PLACEHOLDER, command), "", ""])
 
 
-def _snippets(base: str, key: str | None) -> list[str]:
+def _snippets(base: str, key: str | None, command: str = COMMAND) -> list[str]:
     """For the command line of this machine, and for clients on others."""
     endpoint = Http(f"{base}/mcp", key)
     key_flag, header = (f" --key {key}", f' --header "Authorization: Bearer {key}"') if key else ("", "")
     return [
         "Connect a client:",
         "",
-        f"  memory-mcp connect CLIENT --http {base}{key_flag}",
+        f"  {command} connect CLIENT --http {base}{key_flag}",
         f"  CLIENT is one of {', '.join(CLIENTS)}.",
         "",
         "Or by hand:",

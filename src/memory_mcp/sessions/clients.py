@@ -82,6 +82,10 @@ class Clients:
         with self._db.write() as tx:
             storage.set_address(tx, self._servers.this, url)
 
+    def addresses(self) -> list[str]:
+        """Where servers of this data directory are reached over HTTP, the newest first."""
+        return addresses(self._db, self._servers)
+
     def local(self) -> list[Client]:
         with self._guard:
             return [here.client for here in self._here.values()]
