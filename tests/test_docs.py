@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from memory_mcp.clients.profiles import PROFILES
 from memory_mcp.errors import CODES, HUB_CODES, KEY_CODES
-from memory_mcp.families.registry import FAMILIES
+from memory_mcp.families.registry import FAMILIES, select
+from memory_mcp.server.tool_list import ToolList
 from memory_mcp.settings import SECRETS, Settings, env_name, flag
 from memory_mcp.sync.protocol import CLOCK_AHEAD, FORKED, OTHER_SECRET
 
@@ -69,3 +71,11 @@ def test_the_design_page_names_every_module_and_only_what_exists() -> None:
     code = "\n".join(path.read_text(encoding="utf-8") for path in source.rglob("*.py"))
     classes = set(re.findall(r"`([A-Z][a-z]+[A-Z]?\w*)(?:\.\w+)?`", page))
     assert {name for name in classes if not re.search(rf"\bclass {name}\b", code)} == set()
+
+
+def test_the_readme_has_the_sizes_that_connect_shows() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for profile in PROFILES.values():
+        tools, tokens = ToolList(select(FAMILIES, profile.families), in_spec=False).size()
+        families = ", ".join(profile.families) or "all"
+        assert f"| `{profile.name}` | {families} | {tools} | {round(tokens, -2):,} |" in readme
