@@ -66,7 +66,7 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "vault": "model storage schema operations resources editing references maintenance family tools",
     "notes": "model list_model addresses storage schema markdown result_limits transactions replica_records "
     "replica_merge replica note_search change_events reader writer transfer series operations resources "
-    "editing references prompts maintenance family tools",
+    "editing references distillation prompts maintenance family tools",
     "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry "
     "store_access category_indexes listings operations editing references maintenance family tools",
     "graph": "model storage adoption schema answers exchange files projects operations editing references picture "

@@ -47,7 +47,7 @@ def workshop() -> Family[None]:
                 "Build",
                 "Ask for something to be built.",
                 (PromptArgument("what", "The thing."), PromptArgument("colour", "Its colour.", required=False)),
-                lambda given: f"Build {given['what']} in {given.get('colour', 'any colour')}.",
+                lambda call, given: f"Build {given['what']} in {given.get('colour', 'any colour')}.",
             ),
         ),
         complete=lambda call, name, value: [c for c in ("red", "rose") if name == "colour" and c.startswith(value)],

@@ -111,7 +111,10 @@ class Conversations:
             return HookAnswer(why="the family notes is switched off", details=details)
         if call.transcript is None:
             return HookAnswer(why="the client named no transcript", details=details)
-        stored = self._capture.run(caller, call, project)
+        try:
+            stored = self._capture.run(caller, call, project)
+        except FileNotFoundError:
+            return HookAnswer(why="the client wrote no transcript", details=details)
         resumed = self._capture.resume(caller)
         self._notify(caller.user)
         more = f", and {resumed} of captures that had not ended" if resumed else ""

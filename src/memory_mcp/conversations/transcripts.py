@@ -124,7 +124,8 @@ def _of_record(record: Mapping[str, Any], begin: int) -> Iterator[Message]:
 
 def _of_claude_code(record: Mapping[str, Any], message: Mapping[str, Any]) -> Iterator[Message]:
     aside = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly")
-    if not any(record.get(name) for name in aside) and isinstance(record.get("uuid"), str):
+    is_aside = any(record.get(name) for name in aside) or message.get("model") == "<synthetic>"  # of the client itself
+    if not is_aside and isinstance(record.get("uuid"), str):
         yield from _parts(record["uuid"], cast(Role, record["type"]), message.get("content"), _time(record))
 
 

@@ -140,7 +140,7 @@ class Prompt:
     title: str
     description: str
     arguments: tuple[PromptArgument, ...]
-    write: Callable[[Mapping[str, str]], str]
+    write: Callable[[Call[Any], Mapping[str, str]], str]
     needs: frozenset[Scope] = frozenset({Scope.READ})  # for the tools that it names
 
 

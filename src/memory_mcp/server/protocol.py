@@ -366,7 +366,7 @@ def _no_such_resource(uri: str) -> NotFound:
 
 
 def _write_prompt(call: Call[Any], prompt: Prompt, given: Mapping[str, str] | None) -> str:
-    return prompt.write(arguments.parse_prompt(prompt, given))
+    return prompt.write(call, arguments.parse_prompt(prompt, given))
 
 
 def _no_cursor(params: types.PaginatedRequestParams | None) -> None:

@@ -33,7 +33,11 @@ async def test_three_prompts_are_offered(client: Client) -> None:
 
     assert {
         prompt.name: [(argument.name, argument.required) for argument in prompt.arguments or []] for prompt in prompts
-    } == {"recall": [("topic", True)], "distill": [("memory_ids", True)], "organize": [("namespace", False)]}
+    } == {
+        "recall": [("topic", True)],
+        "distill": [("memory_ids", False), ("project", False), ("days", False), ("conversation", False)],
+        "organize": [("namespace", False)],
+    }
     assert all(prompt.title and prompt.description for prompt in prompts)
 
 
@@ -83,7 +87,8 @@ async def test_organize_covers_one_or_all_namespaces(client: Client) -> None:
     [
         ("recall", {}, "topic"),
         ("recall", {"topic": "  "}, "topic"),
-        ("distill", {}, "memory_ids"),
+        ("distill", {"days": "0"}, "days"),
+        ("distill", {"days": "1.5"}, "days"),
         ("distill", {"memory_ids": " , "}, "memory_ids"),
         ("distill", {"memory_ids": "[]"}, "memory_ids"),
         ("distill", {"memory_ids": '["id-1",'}, "memory_ids"),

@@ -35,14 +35,16 @@ def _counts(notes: Notes, caller: Caller) -> dict[str, int]:
 
 
 def _search(call: Call[Notes], wanted: TextQuery) -> Iterator[Match]:
-    """By the notes' own search index."""
+    """By the notes' own search index. A superseded note has no higher score than the note that supersedes it."""
     chosen = Filter(tags=wanted.tags, created=wanted.created)
     query = NoteQuery(wanted.query, chosen, limit=wanted.limit, falls_back=False)
     found, _ = call.operations.reader.hits(call.caller, query)
+    scores = {hit.id: hit.score for hit in found}
     for hit in found:
+        score = min(hit.score, scores.get(hit.superseded_by or "", hit.score))
         cosine, lexical = (reasons.cosine, reasons.lexical) if (reasons := hit.score_breakdown) else (None, None)
         yield Match(
-            *(note_uri(hit.id), hit.title, hit.snippet, hit.score, cosine, lexical),
+            *(note_uri(hit.id), hit.title, hit.snippet, score, cosine, lexical),
             facts=TextFacts(hit.created_at, hit.updated_at, hit.namespace, hit.source),
             closeness=hit.closeness,
         )

@@ -125,6 +125,7 @@ class Filter:
     session: str | None = None  # the session it was written in
     other_than: Source | None = None  # any source but this one
     client: str | None = None  # who wrote it first
+    is_current: bool = False  # no other note supersedes it
 
     @property
     def is_empty(self) -> bool:

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 from memory_mcp.caller import Scope
 from memory_mcp.errors import Invalid
-from memory_mcp.families.family import Prompt, PromptArgument
+from memory_mcp.families.family import Call, Prompt, PromptArgument
+from memory_mcp.families.notes import distillation
+from memory_mcp.families.notes.operations import Notes
 
 
-def _recall(given: Mapping[str, str]) -> str:
+def _recall(call: Call[Notes], given: Mapping[str, str]) -> str:
     topic = given["topic"].strip()
     return (
         f"Call memory_search with the query {_quoted(topic)}. Read what looks relevant in full with memory_get. Then "
@@ -18,7 +20,9 @@ def _recall(given: Mapping[str, str]) -> str:
     )
 
 
-def _distill(given: Mapping[str, str]) -> str:
+def _distill(call: Call[Notes], given: Mapping[str, str]) -> str:
+    if not given.get("memory_ids"):
+        return distillation.write(call, given)
     ids = _ids(given["memory_ids"])
     if not ids:
         raise Invalid("memory_ids: give at least one id.", field="memory_ids")
@@ -45,7 +49,7 @@ def _ids(text: str) -> list[str]:
     return [id_.strip() for id_ in found if id_.strip()]
 
 
-def _organize(given: Mapping[str, str]) -> str:
+def _organize(call: Call[Notes], given: Mapping[str, str]) -> str:
     namespace = given.get("namespace", "").strip()
     where = f" with the namespace {_quoted(namespace)}" if namespace else ""
     return (
@@ -71,9 +75,18 @@ PROMPTS = (
     ),
     Prompt(
         name="distill",
-        title="Distill notes into one",
-        description="Make one new note out of several, linked back to each of them.",
-        arguments=(PromptArgument("memory_ids", "Ids of the notes: a JSON list, or separated by commas or spaces."),),
+        title="Distill conversations or notes",
+        description="Turn the last conversations that hooks kept into notes, or several notes into one.",
+        arguments=(
+            PromptArgument(
+                "memory_ids",
+                "Ids of notes to make one note of: a JSON list, or separated by commas or spaces.",
+                required=False,
+            ),
+            PromptArgument("project", "Else: conversations of this project, not of the last one.", required=False),
+            PromptArgument("days", "How far back; 7 if not given.", required=False),
+            PromptArgument("conversation", "One conversation alone: its id.", required=False),
+        ),
         write=_distill,
         needs=frozenset({Scope.READ, Scope.WRITE, Scope.LINK}),
     ),

@@ -28,6 +28,7 @@ NAMESPACE_POSITION_PREFIX = "namespaces after "  # how a position in the list st
 WHOLE_IDS = re.compile(r'\s*\[?\s*"?(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"?\s+)*')
 MAX_COMPLETIONS = 100 + 1  # one more than the protocol shows, so that it can say there are more
 
+CONVERSATIONS = "conversations/"  # how the namespaces of what was said begin
 NOTE, NAMESPACE, TAG = "memory://note/", "memory://namespace/", "memory://tag/"
 PREFIXES = (NOTE, NAMESPACE, TAG, RECENT_URI)
 TEMPLATES = (
@@ -173,6 +174,9 @@ def complete(call: Call[Notes], name: str, value: str) -> list[str]:
         return list(dict.fromkeys([*notes.titles_like(call.caller, value, MAX_COMPLETIONS), *tags]))
     if name == "id":
         return notes.ids_like(call.caller, value, MAX_COMPLETIONS)
+    if name == "project":
+        found = notes.namespaces_starting(call.caller, f"{CONVERSATIONS}{value}", MAX_COMPLETIONS)
+        return [namespace.removeprefix(CONVERSATIONS) for namespace in found]
     if name == "memory_ids":
         before, last = _last_id(value)
         return [f"{before}{id_}" for id_ in notes.ids_like(call.caller, last, MAX_COMPLETIONS)]

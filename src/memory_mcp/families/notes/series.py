@@ -58,6 +58,12 @@ class NoteSeries:
             found = notes.by_seq(tx, seqs[:limit], caller.confined_to)
         return [stored.note for stored in found], seqs[limit - 1] if len(seqs) > limit else None
 
+    def last(self, caller: Caller, chosen: Filter, limit: int) -> list[Note]:
+        """The last live notes that match a filter, in their order."""
+        with self._db(caller).read() as tx:
+            seqs = lists.newest(tx, replace(chosen, within=caller.confined_to), 0, limit)
+            return [stored.note for stored in notes.by_seq(tx, seqs[::-1], caller.confined_to)]
+
     def importances(self, caller: Caller, chosen: Filter) -> dict[str, float]:
         """Of the live notes that match a filter, by id: for `restore`."""
         with self._db(caller).read() as tx:

@@ -355,6 +355,8 @@ def _conditions(chosen: Filter) -> list[str]:
         conditions.append("source = :source")
     if chosen.other_than is not None:
         conditions.append("source <> :other_than")
+    if chosen.is_current:
+        conditions.append("superseded_by IS NULL")
     if chosen.session is not None:
         conditions.append("session_id = :session")
     if chosen.client is not None:
