@@ -80,14 +80,14 @@ def bio(at: float, text: str) -> dict[str, Any]:
     return message(at, {"content_type": "text", "parts": [text]}, recipient="bio")
 
 
-def test_chatgpts_export(app: App, tmp_path: Path) -> None:
-    # Messages to `bio`, `model_editable_context` and `user_editable_context` as they stand in conversations.json of
-    # exports that people have published; "Model set context updated." is what `bio` answers.
+def chatgpts_conversations() -> list[dict[str, Any]]:
+    """Messages to `bio`, `model_editable_context` and `user_editable_context` as in conversations.json of exports that
+    people have published; "Model set context updated." is the answer of `bio`."""
     answered = {"content_type": "text", "parts": ["Model set context updated."]}
     listed = "1. [2024-05-01]. Lives in Lisbon.\n\n2. [2024-06-02]. Works as a nurse."
     profile = {"content_type": "user_editable_context", "user_profile": "They say:\n```I am a nurse.```"}
     old, new = 1_714_000_000.0, 1_720_000_000.0
-    conversations = [
+    return [
         {
             "conversation_id": "c1",
             "create_time": old,
@@ -111,7 +111,11 @@ def test_chatgpts_export(app: App, tmp_path: Path) -> None:
         },
         {"title": "not one"},
     ]
-    path = zipped(tmp_path / "export.zip", {"conversations.json": conversations, "user.json": {}, "chat.html": b"<p>"})
+
+
+def test_chatgpts_export(app: App, tmp_path: Path) -> None:
+    files = {"conversations.json": chatgpts_conversations(), "user.json": {}, "chat.html": b"<p>"}
+    path = zipped(tmp_path / "export.zip", files)
     report = move(app, "chatgpt", path)
     assert outcome(report) == (5, 4, 0, 1)
     assert report.left_out == 2

@@ -24,7 +24,18 @@ def test_everything_is_exported_in_open_formats(tmp_path: Path) -> None:
     done = answer("export", out, "--data-dir", data_dir)
     assert done["counts"] == {"vault": 1, "notes": 3, "links": 1, "stores": 4, "graph": 2, "portals": 1}
     assert done["left_out"] == []
+    _check_files(out)
 
+    theirs = answer("export", tmp_path / "theirs", "--user", "bob", "--data-dir", data_dir)
+    assert theirs["counts"]["vault"] == 1
+    assert f"content of {other.user}" in (tmp_path / "theirs" / "vault.jsonl").read_text()
+
+    _import_twice(out, tmp_path / "new")
+    _check_equal(tmp_path / "new", data_dir)
+    assert answer("doctor", "--data-dir", tmp_path / "new")["well"] is True
+
+
+def _check_files(out: Path) -> None:
     [memory] = map(json.loads, (out / "vault.jsonl").read_text().splitlines())
     assert (memory["key"], memory["content"], memory["embedding"]) == ("k", "content of local", [1.0, 0.0, 0.5])
     [two] = (out / "notes" / "default" / "a" / "b").glob("Two-*.md")
@@ -40,11 +51,10 @@ def test_everything_is_exported_in_open_formats(tmp_path: Path) -> None:
     for name in ("vault.jsonl", "links.jsonl", "projects.jsonl", "portals/"):
         assert name in (out / "README.md").read_text()
 
-    theirs = answer("export", tmp_path / "theirs", "--user", "bob", "--data-dir", data_dir)
-    assert theirs["counts"]["vault"] == 1
-    assert f"content of {other.user}" in (tmp_path / "theirs" / "vault.jsonl").read_text()
 
-    with opened(tmp_path / "new") as app:
+def _import_twice(out: Path, data_dir: Path) -> None:
+    """The second time adds nothing; a dry run reports the same and writes nothing."""
+    with opened(data_dir) as app:
         tried = read_export(app.opened, LOCAL, out, dry_run=True)
         assert list(app.vault.everything(LOCAL)) == []
         taken = read_export(app.opened, LOCAL, out)
@@ -61,21 +71,21 @@ def test_everything_is_exported_in_open_formats(tmp_path: Path) -> None:
             {"id": 1, "what": "kept"},
             {"id": 2, "what": "too"},
         ]
-    with opened(tmp_path / "new") as app, opened(data_dir) as origin:
+
+
+def _check_equal(imported: Path, exported: Path) -> None:
+    with opened(imported) as app, opened(exported) as origin:
         assert list(app.vault.everything(LOCAL)) == list(origin.vault.everything(LOCAL))
         assert shown(app) == shown(origin)
         assert [link[:3] for link in app.notes.transfer.every_link(LOCAL)] == [
             link[:3] for link in origin.notes.transfer.every_link(LOCAL)
         ]
-        changed = [
-            (path / "stores" / "ours" / "a" / "memory.md").stat().st_mtime_ns for path in (tmp_path / "new", data_dir)
-        ]
+        changed = [(path / "stores" / "ours" / "a" / "memory.md").stat().st_mtime_ns for path in (imported, exported)]
         assert changed[0] == changed[1]
         assert app.stores.get(LOCAL, "ours", "a/memory", include_expired=True) == origin.stores.get(
             LOCAL, "ours", "a/memory", include_expired=True
         )
         assert graphs(app) == graphs(origin)
-        assert answer("doctor", "--data-dir", tmp_path / "new")["well"] is True
 
 
 def shown(app: object) -> object:

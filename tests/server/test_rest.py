@@ -650,30 +650,35 @@ def test_a_cookie_works_for_its_origin_only(server: Http, other: Http, me: Perso
 # The audit log
 
 
+RELATION = {"from": "x", "to": "y", "relation_type": "r"}
+
+
+def store_in_every_family(server: Http) -> tuple[str, str]:
+    """Something for each tool that deletes. Returns the ids of two linked notes."""
+    call = server.modern_call
+    call("commit_memory", scope="vault", key="k", content="c")
+    note, second = (call("memory_create", content=text)["id"] for text in ("one", "two"))
+    call("memory_link", source_id=note, target_id=second)
+    call("add_memory", store="s", path="a/b", content="c")
+    for project in ("house", "barn"):
+        call("create_project", name=project)
+    entities = [{"name": name, "entity_type": "t", "observations": ["o"]} for name in ("x", "y")]
+    call("create_entities", project="house", entities=entities)
+    call("create_relations", project="house", relations=[RELATION])
+    return note, second
+
+
 def test_every_tool_that_deletes_is_audited(tmp_path: Path) -> None:
     with http_server(tmp_path, "--embedder", "none") as server:
         me = signed_in(server, server.link)
-        call = server.modern_call
-        call("commit_memory", scope="vault", key="k", content="c")
-        note, second = (call("memory_create", content=text)["id"] for text in ("one", "two"))
-        call("memory_link", source_id=note, target_id=second)
-        call("add_memory", store="s", path="a/b", content="c")
-        for project in ("house", "barn"):
-            call("create_project", name=project)
-        call(
-            "create_entities",
-            project="house",
-            entities=[{"name": name, "entity_type": "t", "observations": ["o"]} for name in ("x", "y")],
-        )
-        call("create_relations", project="house", relations=[{"from": "x", "to": "y", "relation_type": "r"}])
-        relation = {"from": "x", "to": "y", "relation_type": "r"}
+        note, second = store_in_every_family(server)
         done: list[tuple[str, dict[str, Any]]] = [
             ("prune_memory", {"scope": "vault", "key": "k"}),
             ("memory_unlink", {"source_id": note, "target_id": second}),
             ("memory_delete", {"id": note, "soft": False}),
             ("remove_memory", {"store": "s", "path": "a/b"}),
             ("prune_memories", {"store": "s"}),
-            ("delete_relations", {"project": "house", "relations": [relation]}),
+            ("delete_relations", {"project": "house", "relations": [RELATION]}),
             ("delete_observations", {"project": "house", "deletions": [{"entity_name": "x", "observations": ["o"]}]}),
             ("delete_entities", {"project": "house", "names": ["x"]}),
             ("archive_project", {"name": "barn"}),

@@ -61,8 +61,8 @@ def test_an_update_without_read_scope_shows_only_the_sent_fields(server: Http, w
     assert raw(server, "memory_update", id=note, importance=0.1)["structuredContent"]["content"] == f"{SECRET} content"
 
 
-def test_no_tool_without_read_scope_shows_stored_content(server: Http, writer: Http) -> None:
-    """Each tool that does not need the right to read, on data of another user."""
+def store_secrets(server: Http) -> tuple[str, str]:
+    """In every family. Returns the ids of two notes."""
     note, other = secret_note(server), secret_note(server)
     server.modern_call("commit_memory", scope="vault", key="k", content=SECRET, tags=[SECRET])
     server.modern_call("add_memory", store="s", path="a/b", content=SECRET, tags=[SECRET])
@@ -70,6 +70,12 @@ def test_no_tool_without_read_scope_shows_stored_content(server: Http, writer: H
     server.modern_call("create_project", name="p", description=SECRET)
     entity = {"name": "e", "entity_type": SECRET, "observations": [SECRET]}
     server.modern_call("create_entities", project="p", entities=[entity, {**entity, "name": "f"}])
+    return note, other
+
+
+def test_no_tool_without_read_scope_shows_stored_content(server: Http, writer: Http) -> None:
+    """Each tool that does not need the right to read, on data of another user."""
+    note, other = store_secrets(server)
     mine = {"name": "e", "entity_type": "t", "observations": ["mine"]}
     relation = {"from": "e", "to": "f", "relation_type": "r"}
     calls: list[tuple[str, dict[str, Any]]] = [

@@ -55,6 +55,18 @@ def test_conversations_are_read_and_deleted_with_undo(page: Page, site: Site, tm
     page.get_by_role("button", name="Undo").click()
     expect(shop.get_by_role("listitem")).to_have_count(1)
 
+    _check_delete_all(page)
+
+    page.get_by_role("link", name="Given to models").click()
+    given = page.get_by_role("list", name="Given to models")
+    expect(given).to_contain_text("to claude-code in shop")
+    expect(given.get_by_role("listitem").first).to_contain_text(" – ")  # why
+    assert_accessible(page)
+
+
+def _check_delete_all(page: Page) -> None:
+    """All of one project, then all there are; each with Undo."""
+    shop, billing = page.get_by_role("region", name="shop"), page.get_by_role("region", name="billing")
     page.get_by_label("Project").select_option("billing (2)")
     expect(shop).to_have_count(0)
     page.get_by_role("button", name="Delete all of billing").click()
@@ -67,12 +79,6 @@ def test_conversations_are_read_and_deleted_with_undo(page: Page, site: Site, tm
     expect(page.get_by_text("No conversation is kept")).to_be_visible()
     page.get_by_role("button", name="Undo").last.click()
     expect(shop.get_by_role("listitem")).to_have_count(1)
-
-    page.get_by_role("link", name="Given to models").click()
-    given = page.get_by_role("list", name="Given to models")
-    expect(given).to_contain_text("to claude-code in shop")
-    expect(given.get_by_role("listitem").first).to_contain_text(" – ")  # why
-    assert_accessible(page)
 
 
 def test_without_hooks_the_page_says_how_conversations_are_kept(browser: Browser, new_account: Site) -> None:

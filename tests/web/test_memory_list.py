@@ -27,7 +27,13 @@ def test_memories_are_filtered_and_the_address_has_the_filters(new_account_page:
     filters.get_by_role("link", name="Notes 33").click()
     expect(found).to_have_count(33)
     expect(page.get_by_role("list", name="Notes over time")).to_have_count(0)  # all of one day
+    _check_namespace_and_tag(page)
+    _check_more_filters(page)
 
+
+def _check_namespace_and_tag(page: Page) -> None:
+    """Both at once, in the address, removed one by one; and with a search."""
+    found = page.get_by_role("list", name="Found").get_by_role("listitem")
     namespaces = page.get_by_role("region", name="Namespace")
     namespaces.get_by_role("link", name="area1 10").click()
     expect(found).to_have_count(10)
@@ -45,6 +51,11 @@ def test_memories_are_filtered_and_the_address_has_the_filters(new_account_page:
     expect(found.first).to_contain_text("topic 3")
     page.get_by_role("button", name="Clear all filters").click()
 
+
+def _check_more_filters(page: Page) -> None:
+    """Folder, time, importance, and deleted notes, which are restored from the list."""
+    found = page.get_by_role("list", name="Found").get_by_role("listitem")
+    filters = page.get_by_role("complementary", name="Filters")
     filters.get_by_text("More filters").click()
     page.get_by_label("Search everything").fill("")
     page.get_by_label("in folder").fill("plans")

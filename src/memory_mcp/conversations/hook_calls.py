@@ -1,4 +1,4 @@
-"""The events of clients, and the JSON they send and read. Each client's own names are known here alone."""
+"""The events of clients, and the JSON they send and read. No other module knows the clients' own names."""
 
 from collections.abc import Mapping
 from pathlib import Path

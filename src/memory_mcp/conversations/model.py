@@ -15,7 +15,7 @@ PROJECTS, CONVERSATIONS = "project/", "conversations/"  # how the namespaces of 
 
 @dataclass(frozen=True)
 class HookCall:
-    """What a client sends to a hook, whichever client it is."""
+    """A call of a hook, in one form for all clients."""
 
     client: str
     event: str  # as the client names it
@@ -45,7 +45,7 @@ class Project:
 
     @property
     def conversations(self) -> str:
-        """The namespace of what was said in it."""
+        """The namespace of its messages."""
         return f"{CONVERSATIONS}{self.name}"
 
 
@@ -127,7 +127,7 @@ class ConversationCursor:
 
 @dataclass(frozen=True)
 class HookAnswer:
-    """What a hook gives the client, and a report for `hook --explain`."""
+    """The answer of a hook to the client, and a report for `hook --explain`."""
 
     text: str | None = None  # for the model
     did: str = "nothing"

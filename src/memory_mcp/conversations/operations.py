@@ -1,4 +1,4 @@
-"""What hooks do: give a conversation what belongs to it, and keep what was said in it."""
+"""Answers hooks: gives a conversation its memories, and stores its messages as notes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -26,7 +26,7 @@ def project_of(folder: Path) -> Project:
 
 
 def _with_file(project: Project, file: Path | None) -> Project:
-    """A file that cannot be read as intended switches everything off: its owner wanted something."""
+    """A file that cannot be read as intended switches everything off: its owner meant to restrict something."""
     if file is None:
         return project
     try:

@@ -1,4 +1,4 @@
-"""What is left out of a text before it is stored: secrets, and what the user marked as private.
+"""Removes secrets, and text that the user marked as private, before a text is stored.
 
 detect-secrets recognises the secrets. Its detectors are used as patterns alone: nothing is verified over a network.
 It is imported with the first text, because only a capture needs it.

@@ -1,7 +1,7 @@
 """The messages in a client's transcript: a file with a JSON object on each line, in the format of each client.
 
 A file may be large and another program may be writing it: it is read line by line, from where the last reading ended.
-A torn last line is left for the next reading. Lines of other kinds are passed over.
+A torn last line is left for the next reading. Lines of other kinds are skipped.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, cast
 
 from memory_mcp.conversations.model import Message, Role
 
-MAX_LINE_BYTES = 8 * 1024 * 1024  # longer lines are passed over
+MAX_LINE_BYTES = 8 * 1024 * 1024  # longer lines are skipped
 MAX_BYTES_PER_READING = 256 * 1024 * 1024
 MAX_TOOL_CHARS = 200  # of one call or its output
 MAX_TOOL_GROUP_CHARS = 1000  # of calls between two messages

@@ -84,9 +84,7 @@ def found(server: Stdio, words: Iterable[str]) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("when", ["at once", "after the next start"])
 @pytest.mark.parametrize("foreign_keys", [0, 1])
-def test_rows_that_another_program_wrote_with_an_old_sqlite_are_found(
-    tmp_path: Path, when: str, foreign_keys: int
-) -> None:
+def test_rows_of_a_program_with_an_old_sqlite_are_found(tmp_path: Path, when: str, foreign_keys: int) -> None:
     server = Stdio.start(tmp_path, "--families", "graph")
     id_ = server.call("create_project", name="house")["id"]
     new = [{"name": name, "entity_type": "t", "observations": list(observations)} for name, *observations in PEOPLE]

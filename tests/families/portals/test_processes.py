@@ -80,6 +80,25 @@ def test_a_killed_server_leaves_the_portal_to_the_other(two: tuple[Stdio, Stdio]
     assert not list((tmp_path / "portals" / "tests" / "shared" / "staging").iterdir())
 
 
+def _write_until(
+    done: threading.Event, who: int, server: Any, acknowledged: list[int], failed: list[BaseException]
+) -> None:
+    """Write rows one by one. The number of each that was acknowledged, and who wrote it, are added to a list."""
+    number = 0
+    try:
+        while not done.is_set():
+            number += 1
+            try:
+                put(server, "t", [{"n": number, "who": who}])
+            except Unavailable as exc:  # the other one held the lock for long, as engines start slowly
+                if "Nothing was changed" not in exc.message:
+                    raise
+            else:
+                acknowledged.append(number * 10 + who)
+    except BaseException as exc:  # noqa: BLE001  # the test looks at it, and fails
+        failed.append(exc)
+
+
 def test_an_engine_that_is_killed_while_rows_come_in_loses_none_and_doubles_none(tmp_path: Path) -> None:
     chosen = settings.load({"data_dir": tmp_path, "families": "portals"}, environ={}).settings
     acknowledged: list[int] = []
@@ -89,22 +108,10 @@ def test_an_engine_that_is_killed_while_rows_come_in_loses_none_and_doubles_none
         put(app, "t", [{"n": 0, "who": -1}])
         folder = tmp_path / "portals" / "tests" / "shared"
 
-        def write(who: int, server: Any) -> None:
-            number = 0
-            try:
-                while not done.is_set():
-                    number += 1
-                    try:
-                        put(server, "t", [{"n": number, "who": who}])
-                    except Unavailable as exc:  # the other one held the lock for long, as engines start slowly
-                        if "Nothing was changed" not in exc.message:
-                            raise
-                    else:
-                        acknowledged.append(number * 10 + who)
-            except BaseException as exc:  # noqa: BLE001  # the test looks at it, and fails
-                failed.append(exc)
-
-        writers = [threading.Thread(target=write, args=(who, server)) for who, server in enumerate((app, second))]
+        writers = [
+            threading.Thread(target=_write_until, args=(done, who, server, acknowledged, failed))
+            for who, server in enumerate((app, second))
+        ]
         for writer in writers:
             writer.start()
         for kills in range(ROUNDS):
