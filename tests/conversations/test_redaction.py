@@ -86,6 +86,7 @@ def test_thirty_kinds_of_secrets_are_nowhere_on_disk(
         "Our secret: always test first. The password: ask Ann for it.",
         "id 123e4567-e89b-12d3-a456-426614174000, port 5432, http://example.com:8080/path@v2",
         "def check(password: str) -> bool: ...",
+        "const apiKey = process.env.API_KEY; password = os.environ['DB_PASSWORD']",
     ],
 )
 def test_plain_text_stays_word_for_word(text: str) -> None:

@@ -16,6 +16,7 @@ MIN_BARE_SECRET_CHARS = 6  # of a value without quotes
 _PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL)
 _PUTTY_KEY = re.compile(r"PuTTY-User-Key-File-\d.*?(?:Private-MAC: \S+|\Z)", re.DOTALL)
+_VARIABLE = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+[\[(]?")  # such as process.env.API_KEY
 _UNLIKELY = {"IPPublicDetector", "HexHighEntropyString", "Base64HighEntropyString", "PrivateKeyDetector"}
 """Detectors that are not used: addresses are no secrets, high entropy is that of every commit and path as well, and
 private keys are left out as whole blocks."""
@@ -105,7 +106,8 @@ def _named_secrets(line: str) -> Iterator[str]:
 
 
 def _looks_secret(value: str) -> bool:
-    return len(value) >= MIN_BARE_SECRET_CHARS and not value.rstrip(".,;:!?)").isalpha()
+    bare = value.rstrip(".,;:!?)")
+    return len(value) >= MIN_BARE_SECRET_CHARS and not bare.isalpha() and not _VARIABLE.fullmatch(bare)
 
 
 @cache
