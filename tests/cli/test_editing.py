@@ -1,6 +1,7 @@
 """memory-mcp list, edit and rm."""
 
 import json
+import shlex
 import stat
 import subprocess
 import sys
@@ -132,6 +133,24 @@ def test_an_unchanged_text_changes_nothing(tmp_path: Path, data_dir: Path, lines
     assert done(data_dir, "edit", ref, EDITOR=editor(tmp_path, *lines), VISUAL="") == {"ref": ref, "unchanged": True}
     assert done(data_dir, "show", ref) == before
     assert not list((data_dir / "edits").iterdir())
+
+
+@pytest.mark.parametrize("text", ["", " \n\n"])
+def test_an_emptied_text_is_refused(tmp_path: Path, data_dir: Path, text: str) -> None:
+    for family, ref in refs(data_dir).items():
+        before = done(data_dir, "show", ref)
+        refused = run(data_dir, "edit", ref, VISUAL=writing(tmp_path, text))
+        assert refused.returncode == 1, family
+        assert f"The text is empty. Nothing was stored. `memory-mcp rm {shlex.quote(ref)}" in refused.stderr
+        assert done(data_dir, "show", ref) == before
+    assert not list((data_dir / "edits").iterdir())
+
+
+def test_edit_starts_an_editor_without_a_terminal_only_if_one_is_set(data_dir: Path) -> None:
+    ref = done(data_dir, "add", TEXT)["ref"]
+    refused = run(data_dir, "edit", ref, "--json", VISUAL="", EDITOR="")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "terminal" in json.loads(refused.stderr)["message"]
 
 
 @pytest.mark.parametrize("family", ["notes", "vault", "stores", "graph"])

@@ -150,6 +150,11 @@ def edit(ref: Ref, data_dir: DataDir = None, as_json: AsJson = False) -> None:
             raise failure
         _report(ref, "unchanged", "Nothing was changed.", as_json=as_json)
         return
+    if was.strip() and not text.strip():
+        shutil.rmtree(file.parent)
+        raise failure or Invalid(
+            "The text is empty. Nothing was stored.", people_hint=f"`{_command('rm', ref, data_dir)}` deletes it."
+        )
     try:
         if failure:
             raise failure
@@ -166,6 +171,8 @@ def _editor() -> list[str]:
     for variable in ("VISUAL", "EDITOR"):
         if command := shlex.split(os.environ.get(variable, "")):
             return command
+    if not sys.stdin.isatty():
+        raise Invalid("An editor needs a terminal. Set the variable EDITOR to a program that needs none.")
     if found := next(filter(None, map(shutil.which, EDITORS)), None):
         return [found]
     raise Invalid("There is no editor. Set the variable EDITOR, such as EDITOR=nano.")
@@ -231,7 +238,7 @@ def rm(
         target.editing.delete(target.call, ref, None if for_good else partial(copies.keep, ref))
         if for_good:
             copies.delete(ref)
-    command = None if for_good else _undo_command(ref, data_dir)
+    command = None if for_good else _command("rm", ref, data_dir, "--undo")
     if as_json:
         print_json({"ref": ref, "deleted": True, "undo": command})
     elif command:
@@ -251,9 +258,10 @@ def _undo(ref: str, data_dir: Path | None, *, as_json: bool) -> None:
     _report(ref, "restored", f"{ref} is restored.", as_json=as_json)
 
 
-def _undo_command(ref: str, data_dir: Path | None) -> str:
-    place = ["--data-dir", str(data_dir)] if data_dir else []
-    return shlex.join(["memory-mcp", "rm", "--undo", ref, *place])
+def _command(verb: str, ref: str, data_dir: Path | None, *options: str) -> str:
+    """To type."""
+    folder = ["--data-dir", str(data_dir)] if data_dir else []
+    return shlex.join(["memory-mcp", verb, *options, ref, *folder])
 
 
 def _confirm(target: _Target, *, for_good: bool) -> None:
