@@ -4,7 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+
+import pytest
 
 from tools.sizes import function_lines
 
@@ -99,10 +102,28 @@ class Module:
     def part(self) -> str:
         return _part(self.names)
 
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        return list(ast.walk(ast.parse(self.text)))
+
+    @cached_property
     def imports(self) -> set[str]:
         """What it imports, when it runs or for types."""
-        tree = ast.parse(self.path.read_text(encoding="utf-8"))
-        return {name for node in ast.walk(tree) for name in _imported(node)}
+        return {name for node in self.nodes for name in _imported(node)}
+
+    @cached_property
+    def string_literals(self) -> list[str]:
+        """Without docstrings."""
+        prose = {id(node.value) for node in self.nodes if isinstance(node, ast.Expr)}
+        return [
+            node.value
+            for node in self.nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
+        ]
 
 
 def _imported(node: ast.AST) -> Iterator[str]:
@@ -124,6 +145,14 @@ def own_parts(imported: set[str]) -> set[str]:
 MODULES = [Module(path, path.relative_to(PACKAGE).with_suffix("").parts) for path in sorted(PACKAGE.rglob("*.py"))]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _drop_trees() -> Iterator[None]:
+    """A million objects would slow down the tests after these."""
+    yield
+    for module in MODULES:
+        vars(module).pop("nodes", None)
+
+
 def test_every_part_has_a_layer() -> None:
     assert {module.part for module in MODULES} == set().union(*LAYERS)
 
@@ -133,14 +162,14 @@ def test_imports_point_to_earlier_layers() -> None:
         later = set().union(*LAYERS[number + 1 :])
         for module in MODULES:
             if module.part in layer:
-                assert not own_parts(module.imports()) & later, module.path
+                assert not own_parts(module.imports) & later, module.path
 
 
 def test_families_do_not_import_each_other_nor_do_packages_that_span_them() -> None:
     for module in MODULES:
         if module.part in APART:
             layer = next(layer for layer in LAYERS if module.part in layer)
-            assert not own_parts(module.imports()) & (layer - {module.part}), module.path
+            assert not own_parts(module.imports) & (layer - {module.part}), module.path
 
 
 def test_in_a_family_imports_point_from_tools_to_operations_to_storage() -> None:
@@ -149,7 +178,7 @@ def test_in_a_family_imports_point_from_tools_to_operations_to_storage() -> None
             _, family, name = module.names[:3]
             order = IN_FAMILIES[family].split()
             later = order[order.index(name) + 1 :]
-            beside = {".".join(part.split(".")[3:4]) for part in module.imports() if _is_of(part, family)}
+            beside = {".".join(part.split(".")[3:4]) for part in module.imports if _is_of(part, family)}
             assert not beside & set(later), module.path
 
 
@@ -167,7 +196,7 @@ def test_readers_of_foreign_files_write_nothing() -> None:
     """They know what families take (models and pure functions), and no operation."""
     for module in MODULES:
         if module.part == "importers" and module.names[1] not in ("operations", "__init__"):
-            imported = module.imports()
+            imported = module.imports
             assert not [
                 name for name in imported if ".operations" in name or name.split(".")[-1] in ("Notes", "Stores")
             ]
@@ -179,52 +208,41 @@ def test_storage_is_the_only_place_with_sql() -> None:
     for module in MODULES:
         if module.names[0] == "engines" or "storage" in module.names or module.names in SQL_ELSEWHERE:
             continue
-        found = [text for text in _texts(module.path) if SQL.search(text)]
+        found = [text for text in module.string_literals if SQL.search(text)]
         assert not found, module.path
-
-
-def _texts(path: Path) -> Iterator[str]:
-    """String literals, without docstrings."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
-            yield node.value
 
 
 def test_the_sdk_is_known_in_the_server_only() -> None:
     for module in MODULES:
         if module.part != "server":
-            assert not {name.split(".")[0] for name in module.imports()} & SDK, module.path
+            assert not {name.split(".")[0] for name in module.imports} & SDK, module.path
 
 
 def test_the_sdks_private_names_are_touched_in_one_module() -> None:
     for module in MODULES:
         if module.names == ("server", "sdk"):
             continue
-        assert not [name for name in module.imports() if name.startswith("mcp.") and "._" in name], module.path
-        text = module.path.read_text(encoding="utf-8")
-        assert "._connection" not in text.replace("self._connection", ""), module.path
+        assert not [name for name in module.imports if name.startswith("mcp.") and "._" in name], module.path
+        assert "._connection" not in module.text.replace("self._connection", ""), module.path
 
 
 def test_a_family_opens_itself() -> None:
     """Its operations are constructed in its own package; recall has copies of texts in notes of its own."""
     classes = {"vault": "Vault", "notes": "Notes", "stores": "Stores", "graph": "Graph", "portals": "Portals"}
     for module in MODULES:
-        tree = ast.parse(module.path.read_text(encoding="utf-8"))
         calls = {
-            node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            node.func.id for node in module.nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
         for family, name in classes.items():
             own = {"families." + family} | ({"families.recall"} if family == "notes" else set())
-            is_known = any(_is_of(part, family) and part.endswith(f".{name}") for part in module.imports())
+            is_known = any(_is_of(part, family) and part.endswith(f".{name}") for part in module.imports)
             assert module.part in own or not (is_known and name in calls), module.path
 
 
 def test_locks_are_known_in_one_module() -> None:
     for module in MODULES:
         if module.names not in (("engines", "files", "lock"), ("relay", "lock")):  # the latter imports little
-            assert not {name.split(".")[0] for name in module.imports()} & {"fcntl", "filelock"}, module.path
+            assert not {name.split(".")[0] for name in module.imports} & {"fcntl", "filelock"}, module.path
 
 
 def test_the_operating_system_is_known_in_one_module() -> None:
@@ -238,21 +256,21 @@ def test_the_operating_system_is_known_in_one_module() -> None:
     }
     for module in MODULES:
         if module.names != ("operating_system",) and not {module.names[:length] for length in (1, 2, 3)} & apart:
-            text = module.path.read_text(encoding="utf-8")
-            assert not re.search(r"\bos\.name\b|\bsys\.platform\b|\bO_CLOEXEC\b|hasattr\(socket", text), module.path
+            found = re.search(r"\bos\.name\b|\bsys\.platform\b|\bO_CLOEXEC\b|hasattr\(socket", module.text)
+            assert not found, module.path
 
 
 def test_the_names_of_sqlites_siblings_are_known_in_one_module() -> None:
     for module in MODULES:
         if module.names != ("engines", "sqlite", "sibling_files"):
-            found = [text for text in _texts(module.path) if re.search(r"-(wal|shm|journal)\b", text)]
+            found = [text for text in module.string_literals if re.search(r"-(wal|shm|journal)\b", text)]
             assert not found, module.path
 
 
 def test_files_are_short() -> None:
     for module in MODULES:
         name = module.path.relative_to(PACKAGE).as_posix()
-        lines = module.path.read_text(encoding="utf-8").count("\n")
+        lines = module.text.count("\n")
         assert lines <= MAX_FILE_LINES, name
 
 

@@ -2,10 +2,13 @@
 
 import re
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.command_server import command_on_path
 from tests.terminal import Terminal
 
 ROOT = Path(__file__).parents[1]
@@ -64,15 +67,21 @@ def blocks(page: Path) -> list[str]:
     return [part for part in parts if part]
 
 
+@pytest.fixture(scope="module")
+def path() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as short, command_on_path(Path(short)) as folder:
+        yield f"{folder}:{BIN}:/usr/bin:/bin"
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
-def test_the_commands_work_as_written(page: Path, tmp_path: Path) -> None:
+def test_the_commands_work_as_written(page: Path, tmp_path: Path, path: str) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     for folder in (home, work, home / "diary"):
         folder.mkdir()
     script = tmp_path / "page.sh"
     lines = ["trap 'memory-mcp stop' EXIT", "set -ex", PREPARATION.get(page.name, ""), *blocks(page)]
     script.write_text("\n".join([*lines, "trap - EXIT", "memory-mcp stop", "echo All of it works.", ""]))
-    own = {"HOME": str(home), "PATH": f"{BIN}:/usr/bin:/bin", "EDITOR": "true", "NO_COLOR": "1", "DISPLAY": ""}
+    own = {"HOME": str(home), "PATH": path, "EDITOR": "true", "NO_COLOR": "1", "DISPLAY": ""}
     own |= {"MEMORY_MCP_PORT": "0", "XDG_DATA_HOME": "", "XDG_CACHE_HOME": "", "XDG_CONFIG_HOME": "", "BROWSER": ""}
     terminal = Terminal(script, program=["/bin/bash"], columns=200, env=own, cwd=work)
     terminal.type(TYPED.get(page.name, ""))

@@ -211,6 +211,9 @@ WRONG: tuple[Any, ...] = (
 )
 
 
+LONG_LISTS = {"embedding", "query_embedding", "data"}  # they may have more than 2,000 items
+
+
 def wrong_calls(tool: Tool) -> Iterator[dict[str, Any]]:
     """Calls with something wrong in each argument, and in each field of a record."""
     required = needed(tool)
@@ -220,7 +223,7 @@ def wrong_calls(tool: Tool) -> Iterator[dict[str, Any]]:
         yield {field: value for field, value in required.items() if field != name}
         for value in WRONG:
             yield required | {name: value}
-        yield required | {name: ["x"] * 200_000}
+        yield required | {name: ["x"] * (200_000 if name in LONG_LISTS else 2_000)}
         if isinstance(required.get(name), list) and isinstance(required[name][0], dict):
             [record] = required[name]
             yield required | {name: [record | {"quary": 1}]}

@@ -137,6 +137,7 @@ def test_the_first_day_shows_how_to_begin(browser: Browser, site: Site) -> None:
     steps.get_by_role("link", name="Write a note").click()
     page.get_by_label("Markdown").fill("My first note")
     page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("article")).to_contain_text("My first note")  # it is saved
     page.get_by_role("link", name="Home").click()
     expect(page.get_by_role("region", name="Today")).to_contain_text("My first note")
     page.close()

@@ -18,8 +18,9 @@ from memory_mcp.families.portals import storage
 from memory_mcp.families.portals.address import Address, column_name
 from memory_mcp.families.portals.model import NewColumn
 from memory_mcp.families.portals.widening import wider_type, wider_type_for_file
+from tests.exhaustive import sample
 from tests.families.notes.calls import call, refusal
-from tests.families.portals.calls import CALLER, PORTAL, metadata, put, query, types, values, write
+from tests.families.portals.calls import CALLER, PORTAL, metadata, put, query, tables, types, values, write
 from tests.families.portals.test_processes import engine_pid, start
 from tests.wire import Stdio
 
@@ -76,28 +77,23 @@ async def refused(client: Client, table: str, *records: dict[str, Any]) -> dict[
 async def test_a_column_gets_the_type_that_all_its_values_have(
     client: Client, table: str, first: list[Any], then: Any, type_: str, found: list[Any]
 ) -> None:
-    portal = f"mem://tests/{table}"
-    await write(client, table, *({"n": n, "v": value} for n, value in enumerate(first)), portal=portal)
-    before = await metadata(client, portal=portal)
-    former = (await types(client, table, portal=portal))["v"]
+    await write(client, table, *({"n": n, "v": value} for n, value in enumerate(first)))
+    before, former = await metadata(client), (await types(client, table))["v"]
+    shown = await tables(client)
 
-    notice = await written(client, table, {"n": len(first), "v": then, "new": "x"}, portal=portal)
+    notice = await written(client, table, {"n": len(first), "v": then, "new": "x"})
 
     plain = [kind.removeprefix("Nullable(").removesuffix(")" if "Nullable" in kind else "") for kind in (type_, former)]
     assert notice == f"The column 'v' is now {plain[0]}; it was {plain[1]}."
-    assert await types(client, table, portal=portal) == {
-        "n": "Nullable(Int64)",
-        "v": type_,
-        "new": "Nullable(String)",
-    }
-    assert await values(client, f"SELECT v FROM {table} ORDER BY n", portal=portal) == found
-    after = await metadata(client, portal=portal)
+    assert await types(client, table) == {"n": "Nullable(Int64)", "v": type_, "new": "Nullable(String)"}
+    assert await values(client, f"SELECT v FROM {table} ORDER BY n") == found
+    after = await metadata(client)
     assert int(after["mcp.schema_version"]) == int(before["mcp.schema_version"]) + 1
     assert f"`v` {type_}" in after[f"mcp.schema.{table}"]
-    assert await written(client, table, {"n": 9, "v": then}, portal=portal) == ""
+    assert await written(client, table, {"n": 9, "v": then}) == ""
     more = {"where": {"n": 0}}
-    assert (await call(client, "portal_delete", portalUri=portal, table=table, **more))["deleted"] == 1
-    assert [one["name"] for one in (await call(client, "portal_view", portalUri=portal))["tables"]] == [table]
+    assert (await call(client, "portal_delete", portalUri=PORTAL, table=table, **more))["deleted"] == 1
+    assert await tables(client) == shown
 
 
 async def test_several_columns_are_widened_in_one_call(client: Client, table: str) -> None:
@@ -246,17 +242,19 @@ async def test_any_key_is_a_column_of_that_name(client: Client, table: str) -> N
 
 @pytest.mark.parametrize("format_", ["json", "csv", "parquet", "db"])
 async def test_odd_names_survive_a_file(client: Client, data_dir: Path, table: str, format_: str) -> None:
-    portal, other = f"mem://tests/{table}", f"mem://tests/{table}-2"
+    is_whole = format_ == "db"
+    portal, other = (f"mem://tests/{table}", f"mem://tests/{table}-2") if is_whole else (PORTAL, PORTAL)
+    name, copy = f"{table}_odd", f"{table}_odd" if is_whole else f"{table}_copy"
     record = {"id": 1, **{name: name for name in ODD}, "day": "2026-01-31", "old": "1850-01-01"}
-    await write(client, "odd", record, portal=portal)
-    whole = {} if format_ == "db" else {"table": "odd"}
+    await write(client, name, record, portal=portal)
     file = f"{table}.{format_}"
-    await call(client, "portal_export", portalUri=portal, destination=file, format=format_, **whole)
+    source, target = ({}, {}) if is_whole else ({"table": name}, {"table": copy})
+    await call(client, "portal_export", portalUri=portal, destination=file, format=format_, **source)
     (data_dir / "imports").mkdir(exist_ok=True)
     (data_dir / "exports" / file).rename(data_dir / "imports" / file)
-    await call(client, "portal_import", portalUri=other, source=file, format=format_, **whole)
-    assert await query(client, "SELECT * FROM odd", portal=other) == [record]
-    found = await types(client, "odd", portal=other)
+    await call(client, "portal_import", portalUri=other, source=file, format=format_, **target)
+    assert await query(client, f"SELECT * FROM {copy}", portal=other) == [record]
+    found = await types(client, copy, portal=other)
     assert found["day"] == ("Nullable(Date32)" if format_ == "parquet" else "Nullable(Date)")
     assert found["old"] == "Nullable(Date32)"
 
@@ -314,10 +312,10 @@ FILES = {  # a table with n, d and w, and what widens its columns
 
 @pytest.mark.parametrize("format_", [*FILES, "parquet", "zip"])
 async def test_an_import_widens_columns_as_a_write_does(app: App, client: Client, table: str, format_: str) -> None:
-    imports, portal = app.settings.data_dir / "imports", f"mem://tests/{table}"
+    imports = app.settings.data_dir / "imports"
     imports.mkdir(exist_ok=True)
-    for source in (portal, f"{portal}_source"):
-        await write(client, table, {"n": 1, "d": "2026-01-31", "w": 1}, portal=source)
+    await write(client, table, {"n": 1, "d": "2026-01-31", "w": 1})
+    shown = await tables(client)
     name = f"{table}.{format_}"
     if format_ in FILES:
         (imports / name).write_text(FILES[format_])
@@ -330,21 +328,21 @@ async def test_an_import_widens_columns_as_a_write_does(app: App, client: Client
             f"SELECT if(k = 1, 2, 2.5) AS n, if(k = 1, NULL, {moment}) AS d, if(k = 1, 3, 9223372036854775808) AS w "
             f"FROM (SELECT arrayJoin([1, 2]) AS k FROM {table})"
         )
-        made = app.portals.exports.export_file(CALLER, f"{portal}_source", name, "parquet", None, sql, print)
+        made = app.portals.exports.export_file(CALLER, PORTAL, name, "parquet", None, sql, print)
         (imports / name).write_bytes((app.settings.data_dir / "exports" / made.destination).read_bytes())
 
     real = "csv" if format_ == "zip" else format_
-    answer = await call(client, "portal_import", portalUri=portal, source=name, format=real)
+    answer = await call(client, "portal_import", portalUri=PORTAL, source=name, format=real)
     assert answer["imported"] == 2
     for notice in ("'n' is now Float64; it was Int64.", f"'d' is now {MOMENT}; it was Date.", "'w' is now Int128;"):
         assert f"The column {notice}" in answer["notice"]
     assert ("The field 'a.b' is the column 'a_b'." in answer["notice"]) is (format_ != "parquet")
-    assert await values(client, f"SELECT n FROM {table} ORDER BY n", portal=portal) == [1, 2, 2.5]
-    assert await values(client, f"SELECT d FROM {table} ORDER BY n", portal=portal) == [
+    assert await values(client, f"SELECT n FROM {table} ORDER BY n") == [1, 2, 2.5]
+    assert await values(client, f"SELECT d FROM {table} ORDER BY n") == [
         *("2026-01-31T00:00:00.000Z", None, "2026-02-01T10:00:00.000Z"),
     ]
-    assert await values(client, f"SELECT w FROM {table} ORDER BY n", portal=portal) == [1, 3, str(2**63)]
-    assert [one["name"] for one in (await call(client, "portal_view", portalUri=portal))["tables"]] == [table]
+    assert await values(client, f"SELECT w FROM {table} ORDER BY n") == [1, 3, str(2**63)]
+    assert await tables(client) == shown
 
 
 @pytest.mark.parametrize(
@@ -442,15 +440,18 @@ with open_app(settings.load(chosen, environ={}).settings) as app:
 
 @pytest.mark.parametrize(
     ("moment", "is_done"),
-    [
-        ("before the copy is widened", False),
-        ("before the records are written", False),
-        ("before the last step", False),
-        ("in the last step", True),
-        ("at the end of the last step", True),
-        ("before an import's rows are there", False),
-        ("in the last step of an import", True),
-    ],
+    sample(
+        [
+            ("before the copy is widened", False),
+            ("before the records are written", False),
+            ("before the last step", False),
+            ("in the last step", True),
+            ("at the end of the last step", True),
+            ("before an import's rows are there", False),
+            ("in the last step of an import", True),
+        ],
+        every=3,
+    ),
 )
 def test_a_server_that_is_killed_has_widened_all_or_nothing(tmp_path: Path, moment: str, is_done: bool) -> None:
     server = start(tmp_path, "--families", "portals")

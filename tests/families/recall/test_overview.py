@@ -4,6 +4,7 @@ import json
 import string
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,6 +23,7 @@ from memory_mcp.families.recall.model import Overview
 from memory_mcp.families.references import GroupSize
 from memory_mcp.families.registry import FAMILIES
 from tests.conftest import ERAS
+from tests.exhaustive import sample
 from tests.families.notes.calls import call
 from tests.families.recall.calls import PORTAL, write_everywhere
 
@@ -103,8 +105,7 @@ ALPHABETS = {
 }
 
 
-@pytest.mark.parametrize("kind", ALPHABETS)
-@pytest.mark.parametrize("length", [1, 20, 128, 512])
+@pytest.mark.parametrize(("kind", "length"), sample(list(product(ALPHABETS, [1, 20, 128, 512])), every=3))
 def test_it_is_short_whatever_there_is(kind: str, length: int) -> None:
     chance = Random(length)
 
