@@ -8,7 +8,6 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
-
 from tools.sizes import function_lines
 
 PACKAGE = Path(__file__).parents[1] / "src" / "memory_mcp"
@@ -289,3 +288,11 @@ def test_only_one_module_of_the_tests_sleeps() -> None:
     sleeping = re.compile(r"\b(time|asyncio|anyio)\.sleep\(|\bimport sleep\b|\.wait_for_timeout\(")
     found = {str(path.relative_to(tests)) for path in tests.rglob("*.py") if sleeping.search(path.read_text("utf-8"))}
     assert found == {"waiting.py", "web/pictures.py"}  # the latter draws the pictures of the docs
+
+
+def test_no_test_fails_because_the_machine_is_busy() -> None:
+    """What waits for an event waits for `waiting.TIMEOUT_S`, in which only an error does not happen."""
+    tests = Path(__file__).parent
+    short = re.compile(r"(\btimeout(_s)?=|\.wait\(|\bfail_after\(|\.result\()([1-9]|[1-5]\d)(?=[,)])")
+    found = {str(path.relative_to(tests)): short.findall(path.read_text("utf-8")) for path in tests.rglob("*.py")}
+    assert {name: waits for name, waits in found.items() if waits} == {}

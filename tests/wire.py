@@ -13,7 +13,7 @@ from typing import IO, Any, cast
 import httpx
 
 from tests.processes import COMMAND, Process, environment
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "wire", "version": "1"}}
 MODERN = "2026-07-28"
@@ -99,7 +99,7 @@ class Stdio:
     def close(self) -> int:
         """Close stdin, as a client does, and wait for the server to end by itself."""
         cast(IO[str], self.process.stdin).close()
-        code = self.process.wait(timeout=30)
+        code = self.process.wait(timeout=TIMEOUT_S)
         cast(IO[str], self.process.stdout).close()
         return code
 
@@ -202,7 +202,7 @@ class Http:
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=TIMEOUT_S)
 
 
 @contextmanager
@@ -222,7 +222,7 @@ def http_server(data_dir: Path, *flags: str, port: int = 0, **more: Any) -> Iter
     key = re.search(r"^  (mmcp_\S+)$", printed, re.MULTILINE)
     assert url is not None, printed
     try:
-        with httpx.Client(base_url=url[0], timeout=20) as client:
+        with httpx.Client(base_url=url[0], timeout=TIMEOUT_S) as client:
             _wait_until_up(client)
             yield Http(process, url[0], key[1] if key else None, client, printed, data_dir)
     finally:

@@ -17,7 +17,7 @@ import pytest
 
 from tests.processes import run
 from tests.server.test_http import events_of
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import HELLO, Http, http_server, modern_meta
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "nginx.conf"
@@ -86,7 +86,7 @@ def behind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Behind]:
                 yield Behind(server, port, plain_port, client, folder)
         finally:
             process.terminate()
-            process.wait(timeout=10)
+            process.wait(timeout=TIMEOUT_S)
 
 
 def _client(port: int, trusted: ssl.SSLContext) -> httpx.Client:
@@ -95,7 +95,7 @@ def _client(port: int, trusted: ssl.SSLContext) -> httpx.Client:
         base_url=f"https://127.0.0.1:{port}",
         transport=_Named(verify=trusted, local_address=CLIENT),
         headers={"Host": f"{NAME}:{port}"},
-        timeout=20,
+        timeout=TIMEOUT_S,
     )
 
 
@@ -250,7 +250,7 @@ def test_the_metrics_want_a_key(behind: Behind) -> None:
 
 def _raw(behind: Behind, source: str) -> ssl.SSLSocket:
     trusted = ssl.create_default_context(cafile=str(behind.folder / "fullchain.pem"))
-    plain = socket.create_connection(("127.0.0.1", behind.port), timeout=20, source_address=(source, 0))
+    plain = socket.create_connection(("127.0.0.1", behind.port), timeout=TIMEOUT_S, source_address=(source, 0))
     return trusted.wrap_socket(plain, server_hostname=NAME)
 
 

@@ -10,7 +10,7 @@ from memory_mcp.embedding.model_files import MODEL
 from memory_mcp.server.request_context import local_caller
 from tests.embedding.fake_service import FAULTS, FakeService, closed_port
 from tests.embedding.running import NotesFile, install_model, needs_model, server
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import Stdio
 
 BUILTIN = f"builtin/{MODEL}/384"
@@ -242,9 +242,9 @@ def test_an_overruled_server_releases_the_notes(tmp_path: Path, service: FakeSer
             notes.create(text)
     small, large = service.hold("Sentence", "small"), service.hold("Sentence", "large")
     with server(tmp_path, embedder="ollama", ollama_host=service.url, embed_model="small") as one:
-        assert small.arrived.wait(10)
+        assert small.arrived.wait(TIMEOUT_S)
         with server(tmp_path, embedder="ollama", ollama_host=service.url, embed_model="large"):
-            assert large.arrived.wait(10)
+            assert large.arrived.wait(TIMEOUT_S)
             before = len(service.requests)
             small.release.set()
             one.create("Something else for it to do")
@@ -265,7 +265,7 @@ def test_a_reindex_does_not_delay_notes_being_embedded(
         eventually(file.is_done)
         held = service.hold("second")
         notes.create("The second note")
-        assert held.arrived.wait(10)
+        assert held.arrived.wait(TIMEOUT_S)
         with server(tmp_path, embedder="none") as other:
             assert other.app.notes.writer.reindex(local_caller(other.app)) == 2
         held.release.set()

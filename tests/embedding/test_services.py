@@ -12,7 +12,7 @@ from memory_mcp.errors import Unavailable
 from tests.embedding.fake_service import FAULTS, FakeService, Fault, closed_port
 from tests.embedding.running import NotesFile, server
 from tests.processes import environment
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import FORCED, Stdio
 
 SEVERAL = [f"note number {count} about {topic}" for count, topic in enumerate(["tea", "rain", "Rome", "bread"])]
@@ -247,7 +247,7 @@ def test_a_stdio_server_reads_ollamas_variables_and_exits_while_it_hangs(
     held = service.hold("unfinished")
     process = Stdio.start(tmp_path, "--embedder", "ollama", env=env)
     process.call("memory_create", content="unfinished business")
-    assert held.arrived.wait(10)
+    assert held.arrived.wait(TIMEOUT_S)
     assert process.close() == 0
     assert FORCED not in capfd.readouterr().err
     assert NotesFile(tmp_path).waiting() == 1

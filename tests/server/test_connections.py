@@ -10,6 +10,7 @@ import pytest
 
 from memory_mcp.logs import MAX_REPEATS, RepeatFilter
 from memory_mcp.server.connections import Connections
+from tests.waiting import TIMEOUT_S
 from tests.wire import Http, http_server
 
 ATTACKER, CROWD, OTHER = "127.0.0.2", "127.0.0.3", "127.0.0.4"
@@ -39,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
 
 def connect(server: Http, source: str = ATTACKER) -> socket.socket:
     host, port = server.url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=20, source_address=(source, 0))
+    return socket.create_connection((host, int(port)), timeout=TIMEOUT_S, source_address=(source, 0))
 
 
 def rest_of(connection: socket.socket) -> bytes:

@@ -21,7 +21,7 @@ from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.errors import Unavailable
 from memory_mcp.server.thread_pools import ONE_USER, Shares, Slots, Workers
 from tests.processes import run
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import MODERN, Http, Stdio, http_server, modern_meta
 
 pytestmark = pytest.mark.anyio
@@ -78,10 +78,10 @@ async def test_a_cancelled_call_leaves_the_queue_but_keeps_its_thread_once_begun
 
     def hold() -> None:
         began.set()
-        let_go.wait(30)
+        let_go.wait(TIMEOUT_S)
 
     first = asyncio.ensure_future(workers.run(hold, user="eve", family="notes"))
-    await asyncio.to_thread(began.wait, 30)
+    await asyncio.to_thread(began.wait, TIMEOUT_S)
     second = asyncio.ensure_future(workers.run(lambda: 1 / 0, user="eve", family="notes"))
     await anyio.wait_all_tasks_blocked()
     assert workers.slots.waiting == 1

@@ -23,6 +23,7 @@ import pytest
 from tests.conftest import ERAS
 from tests.processes import Process
 from tests.server.fuzzing import Fuzz, Sent
+from tests.waiting import TIMEOUT_S
 from tests.wire import HELLO, Http, http_server, modern_meta
 
 MESSAGES = int(os.environ.get("MEMORY_MCP_FUZZ_MESSAGES", "1000"))  # over each transport
@@ -100,7 +101,10 @@ def _read(sent: Sent, answer: httpx.Response) -> str:
 def raw_answer(server: Http, sent: bytes) -> str:
     address = httpx.URL(server.url)
     text = b""
-    with socket.create_connection((address.host, address.port or 80), timeout=20) as line, suppress(ConnectionError):
+    with (
+        socket.create_connection((address.host, address.port or 80), timeout=TIMEOUT_S) as line,
+        suppress(ConnectionError),
+    ):
         line.sendall(sent)
         line.shutdown(socket.SHUT_WR)
         while some := line.recv(65536):
@@ -150,7 +154,7 @@ class Pipe:
     def until(self, id_: str) -> Iterator[str]:
         """Every line up to the answer to this request."""
         while True:
-            line = self.lines.get(timeout=20).decode()
+            line = self.lines.get(timeout=TIMEOUT_S).decode()
             yield line
             if json.loads(line).get("id") == id_:
                 return
@@ -193,5 +197,5 @@ def test_random_stdio_messages_do_not_break_it(tmp_path: Path, era: str, capfd: 
                 assert json.loads(text)["jsonrpc"] == "2.0"
                 assert indiscretions(text, tmp_path) == [], (sent, text)
         cast(IO[bytes], server.process.stdin).close()
-        assert server.process.wait(timeout=20) == 0
+        assert server.process.wait(timeout=TIMEOUT_S) == 0
     assert failures(capfd.readouterr().err) == []

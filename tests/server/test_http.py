@@ -1,6 +1,5 @@
 import json
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -12,6 +11,7 @@ import httpx
 import pytest
 
 from tests.processes import run
+from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import FORCED, HELLO, Http, http_server, modern_meta
 
 ROUTES = ["/", "/healthz", "/mcp", "/mcp/sse", "/mcp/messages", "/nothing"]
@@ -103,7 +103,7 @@ def test_a_request_with_two_lengths_is_refused(server: Http, order: int) -> None
 def raw_answer(server: Http, sent: bytes) -> bytes:
     """All that comes back until the server closes."""
     host, port = server.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as connection:
         connection.sendall(sent)
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
@@ -149,15 +149,13 @@ def keys(data_dir: Path, *arguments: str) -> dict[str, Any]:
     return answer
 
 
-def test_a_key_revoked_by_another_process_stops_within_a_second(server: Http) -> None:
+def test_a_key_revoked_by_another_process_stops(server: Http) -> None:
     made = keys(server.data_dir, "create", "--name", "short")
     bearer = {"Authorization": f"Bearer {made['key']}"}
     assert server.client.get("/mcp", headers=bearer).status_code != 401
     keys(server.data_dir, "revoke", made["id"])
-    deadline = time.monotonic() + 1
-    while (answer := server.client.get("/mcp", headers=bearer)).status_code != 401:
-        assert time.monotonic() < deadline
-    assert answer.json()["error"] == "revoked"
+    eventually(lambda: server.client.get("/mcp", headers=bearer).status_code == 401)
+    assert server.client.get("/mcp", headers=bearer).json()["error"] == "revoked"
 
 
 def test_a_narrow_key_sees_and_does_only_what_it_may(server: Http) -> None:

@@ -19,6 +19,7 @@ from memory_mcp.families.family import Arguments, Call, Family, OpenFamily, Prom
 from memory_mcp.families.vault import storage
 from memory_mcp.server.protocol import McpServer
 from tests.conftest import connected
+from tests.waiting import TIMEOUT_S
 
 pytestmark = pytest.mark.anyio
 
@@ -100,16 +101,16 @@ async def test_a_cancelled_call_sees_the_cancellation(app: App, workshop: Family
     def wait(call: Call[None], arguments: Nothing) -> Done:
         """Wait until the call is cancelled."""
         started.set()
-        if call.cancelled.wait(10):
+        if call.cancelled.wait(TIMEOUT_S):
             noticed.set()
         return Done(0)
 
     mcp_server = McpServer(_with(app, workshop))
     async with connected(mcp_server, mode=era) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(client.call_tool, "wait", {})
-        await anyio.to_thread.run_sync(started.wait, 10)
+        await anyio.to_thread.run_sync(started.wait, TIMEOUT_S)
         tasks.cancel_scope.cancel()
-    assert await anyio.to_thread.run_sync(noticed.wait, 10)
+    assert await anyio.to_thread.run_sync(noticed.wait, TIMEOUT_S)
 
 
 async def test_errors_of_families_with_tool_results_are_tool_results(client: Client) -> None:

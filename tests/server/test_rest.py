@@ -344,11 +344,11 @@ class Stream:
         self._opened = threading.Event()
         self._thread = threading.Thread(target=self._read, args=(server, method, path, more), daemon=True)
         self._thread.start()
-        assert self._opened.wait(10)
+        assert self._opened.wait(TIMEOUT_S)
 
     def _read(self, server: Http, method: str, path: str, more: dict[str, Any]) -> None:
         try:
-            with httpx.stream(method, server.url + path, timeout=30, **more) as response:
+            with httpx.stream(method, server.url + path, timeout=TIMEOUT_S, **more) as response:
                 self.status = response.status_code
                 self._opened.set()
                 for line in response.iter_lines():
@@ -492,7 +492,7 @@ def test_every_kind_of_client_is_listed_on_every_server_and_can_be_disconnected_
         answer = me.ask("DELETE", f"/api/mcp/sessions/{sessions[name]['id']}", at=at)
         assert answer.json() == {"id": sessions[name]["id"], "disconnected": True}
         if name == "stdio":
-            assert stdio.process.wait(timeout=10) == 0
+            assert stdio.process.wait(timeout=TIMEOUT_S) == 0
         eventually(lambda name=name, at=at: name not in found(at))  # type: ignore[misc]
     assert all_end(streams)
     stdio.kill()
@@ -751,7 +751,7 @@ def test_a_page_receives_its_own_changes_until_the_user_is_signed_out(server: Ht
 
     def listen() -> None:
         cookie = {"Cookie": f"{COOKIE}={eve.cookie}"}
-        with httpx.stream("GET", f"{server.url}/api/events", headers=cookie, timeout=30) as stream:
+        with httpx.stream("GET", f"{server.url}/api/events", headers=cookie, timeout=TIMEOUT_S) as stream:
             heard.extend(stream.iter_lines())
         ended.set()
 
@@ -768,7 +768,7 @@ def test_a_page_receives_its_own_changes_until_the_user_is_signed_out(server: Ht
         cli(server.data_dir, "users", "remove", name)
     else:
         cli(server.data_dir, "users", "password", name, "--stdin", given=PASSWORD + "\n")
-    assert ended.wait(10)
+    assert ended.wait(TIMEOUT_S)
 
 
 def test_a_link_from_another_site_needs_a_confirmation(server: Http) -> None:

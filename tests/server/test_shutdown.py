@@ -16,6 +16,7 @@ import pytest
 from memory_mcp.engines.files.lock import FileLock
 from tests.embedding.fake_service import running_service
 from tests.processes import Process, run
+from tests.waiting import TIMEOUT_S
 from tests.wire import Stdio, http_server
 
 MAX_S = 10  # more than a server takes at worst, less than any of the waits below
@@ -98,7 +99,7 @@ def test_a_hub_ends_while_a_push_waits(tmp_path: Path) -> None:
     with Process(arguments, stdout=subprocess.PIPE) as hub:
         assert hub.stdout is not None
         url = next(line.split()[-1] for line in hub.stdout if "Nodes" in line)
-        with socket.create_connection(_address(url), timeout=20) as slow:  # it has the same protection
+        with socket.create_connection(_address(url), timeout=TIMEOUT_S) as slow:  # it has the same protection
             slow.sendall(b"GET / HTTP/1.1\r\n")
             assert slow.recv(12) == b"HTTP/1.1 408"
         push = {"node": "n1", "records": []}

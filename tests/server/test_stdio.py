@@ -14,7 +14,7 @@ import apsw
 import pytest
 
 from tests.processes import COMMAND, environment
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import FORCED, HELLO, Stdio, modern_meta
 
 DISABLED = "semantic search disabled"
@@ -127,7 +127,7 @@ def test_a_client_that_stops_reading_ends_it_quietly(tmp_path: Path) -> None:
         server.post("ping")
         assert server.process.stdin is not None
         server.process.stdin.close()
-        server.process.wait(timeout=30)
+        server.process.wait(timeout=TIMEOUT_S)
         errors.seek(0)
         assert "Traceback" not in errors.read()
 
@@ -146,7 +146,7 @@ def test_unread_answers_do_not_delay_the_end(tmp_path: Path) -> None:
     server = unread(tmp_path)
     assert server.process.stdin is not None
     server.process.stdin.close()
-    assert server.process.wait(timeout=15) == 0
+    assert server.process.wait(timeout=TIMEOUT_S) == 0
     assert sessions_left(tmp_path) == []
     server.kill()
 
@@ -157,7 +157,7 @@ def test_a_full_pipe_whose_reader_is_gone_ends_quietly(tmp_path: Path) -> None:
     assert server.process.stdout is not None
     server.process.stdout.close()
     server.process.stdin.close()
-    assert server.process.wait(timeout=15) is not None
+    assert server.process.wait(timeout=TIMEOUT_S) is not None
     assert sessions_left(tmp_path) == []
 
 
@@ -237,7 +237,7 @@ def test_a_signal_ends_it_and_its_session(
     server.call("commit_memory", scope="session", key="k", content="c")
 
     server.process.send_signal(number)
-    assert server.process.wait(timeout=30) == 0
+    assert server.process.wait(timeout=TIMEOUT_S) == 0
     server.kill()
     assert FORCED not in capfd.readouterr().err
     assert sessions_left(tmp_path) == []

@@ -13,7 +13,7 @@ from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import NotFound
 from memory_mcp.sessions import Client, Clients, Connection, Servers, live_db
 from tests.conftest import Clock
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import HELLO, MODERN, Stdio, modern_meta
 
 
@@ -244,7 +244,7 @@ def test_a_signal_leaves_nothing_behind(tmp_path: Path) -> None:
     server.call("commit_memory", scope="session", key="k", content="c")  # from here on it has a lock file
     assert len(list((tmp_path / "servers").glob("*.lock"))) == 1
     server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(timeout=10) == 0
+    assert server.process.wait(timeout=TIMEOUT_S) == 0
     eventually(lambda: not list((tmp_path / "servers").iterdir()))
     server.kill()
 
@@ -272,6 +272,6 @@ def test_a_disconnect_sends_no_signal_to_processes(
     (client,) = visitor.clients.of("local")
     visitor.clients.disconnect("local", client.id)
     stdio.ask("tools/list")  # no request reached it, but it checks after the next call
-    assert stdio.process.wait(timeout=10) == 0
+    assert stdio.process.wait(timeout=TIMEOUT_S) == 0
     assert ids(visitor, "local") == []
     stdio.kill()

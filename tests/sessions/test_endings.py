@@ -12,7 +12,7 @@ from memory_mcp.caller import LOCAL_USER
 from memory_mcp.errors import Unavailable, Unusable
 from memory_mcp.sessions import Connection, Session
 from tests.processes import environment
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import FORCED, Stdio, http_server
 
 MINE = environment(MEMORY_MCP_SESSION_ID="mine")
@@ -194,7 +194,7 @@ def test_many_sessions_end_fast(tmp_path: Path, capfd: pytest.CaptureFixture[str
         )
         assert "result" in answer
     server.process.terminate()
-    assert server.process.wait(timeout=30) == 0
+    assert server.process.wait(timeout=TIMEOUT_S) == 0
     server.kill()
     assert FORCED not in capfd.readouterr().err
 

@@ -15,7 +15,7 @@ import pytest
 from memory_mcp.caller import Scope
 from memory_mcp.sync.records import DELETION
 from tests.sync.processes import Hub, command
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 
 
 def stamp(seconds_ahead: float = -1, node: str = "a") -> str:
@@ -137,7 +137,7 @@ def _file(hub: Hub) -> bytes:
 
 
 def test_more_than_120_pushes_a_minute_are_refused_with_retry_after(hub: Hub, key: str) -> None:
-    with httpx.Client(base_url=hub.url, headers={"Authorization": f"Bearer {key}"}, timeout=30) as client:
+    with httpx.Client(base_url=hub.url, headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT_S) as client:
         ticket, allowed, refused = None, 0, None
         started = time.monotonic()
         while refused is None and allowed < 400:

@@ -76,7 +76,7 @@ class Hub:
         return count(self._data_dir, "hub.db", "records")
 
     def _answers(self) -> bool:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=1):
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self._port), timeout=TIMEOUT_S):
             return True
         return False
 

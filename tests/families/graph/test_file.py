@@ -24,6 +24,7 @@ from memory_mcp.families.graph.files import GraphFolder
 from memory_mcp.families.graph.model import NewEntity
 from memory_mcp.families.graph.schema import PROJECT
 from memory_mcp.sessions import Connection, Session
+from tests.waiting import TIMEOUT_S
 from tests.wire import Stdio
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"graph"}))
@@ -260,7 +261,7 @@ def test_a_repair_that_fails_is_tried_again_and_others_wait_for_it(app: App, mon
 
     def slow(graph_folder: GraphFolder) -> None:
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(TIMEOUT_S)
         repaired.append(graph_folder)
 
     monkeypatch.setattr(projects, "repair", failing)
@@ -269,7 +270,7 @@ def test_a_repair_that_fails_is_tried_again_and_others_wait_for_it(app: App, mon
     monkeypatch.setattr(projects, "repair", slow)
     with ThreadPoolExecutor() as threads:
         first = threads.submit(app.graph.projects, stranger, None)
-        assert begun.wait(10)
+        assert begun.wait(TIMEOUT_S)
         second = threads.submit(app.graph.projects, stranger, None)
         assert not wait([second], timeout=0.2).done
         go_on.set()
@@ -347,7 +348,7 @@ def test_after_writes_the_index_of_words_is_merged(app: App, monkeypatch: pytest
     monkeypatch.setattr(app.graph.index_merge, "merge", merged.set)
     app.graph.create_project(ME, HERE, "house", "")
     app.graph.create_entities(ME, HERE, None, [NewEntity("x", "t")])
-    assert merged.wait(10)
+    assert merged.wait(TIMEOUT_S)
 
 
 def test_a_process_that_has_a_project_open_follows_it_through_archive_and_restore(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from memory_mcp.families.graph.files import OpenFiles
 from memory_mcp.families.graph.model import Entity, NewEntity
 from memory_mcp.families.graph.schema import PROJECT
 from memory_mcp.sessions import Connection, Session
+from tests.waiting import TIMEOUT_S
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"graph"}))
 HERE = Session("s", Connection(LOCAL_USER, "s"))
@@ -78,7 +79,7 @@ def test_opening_one_does_not_wait_for_a_write_to_another(app: App, projects: li
     read(app, projects[0])
     with FileLock(tmp_path / "locks" / f"{ids[projects[0]]}.lock").acquire(), ThreadPoolExecutor() as threads:
         for name in projects[1:]:
-            threads.submit(read, app, name).result(timeout=10)
+            threads.submit(read, app, name).result(timeout=TIMEOUT_S)
     assert len(read(app, projects[0])) == 3
 
 
@@ -91,7 +92,7 @@ def test_a_file_is_opened_by_one_at_a_time_also_while_it_is_forgotten(tmp_path: 
         opening.append(path)
         at_once.append(len(opening))
         begun.release()
-        assert go_on.wait(10)
+        assert go_on.wait(TIMEOUT_S)
         opening.remove(path)
         return Database(path, PROJECT, backups=tmp_path, lock=lock)
 
@@ -99,7 +100,7 @@ def test_a_file_is_opened_by_one_at_a_time_also_while_it_is_forgotten(tmp_path: 
     path, lock = tmp_path / "x.db", tmp_path / "x.lock"
     with ThreadPoolExecutor() as threads:
         waiting = [threads.submit(opened.get, path, lock)]
-        assert begun.acquire(timeout=10)
+        assert begun.acquire(timeout=TIMEOUT_S)
         opened.detach(path)
         waiting.append(threads.submit(opened.get, path, lock))
         begun.acquire(timeout=0.2)

@@ -19,6 +19,7 @@ from memory_mcp.engines.transactions import UserDatabase
 from memory_mcp.families.notes.model import Author, NewNote, Note
 from memory_mcp.server.protocol import McpServer
 from tests.conftest import Clock, connected
+from tests.waiting import TIMEOUT_S
 
 NOON = "2030-01-01T12:00:00.000Z"
 CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
@@ -150,7 +151,7 @@ class ChangeListener:
 
     async def until(self, *wanted: str) -> set[str]:
         """Wait for notifications of all of these. Returns everything received since the last time."""
-        with anyio.fail_after(10):
+        with anyio.fail_after(TIMEOUT_S):
             while not set(wanted) <= set(self.received):
                 await self._arrived.wait()
         received, self.received = set(self.received), []

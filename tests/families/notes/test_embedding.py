@@ -17,7 +17,7 @@ from memory_mcp.embedding.model_files import MODEL
 from memory_mcp.search.ranking import IMPORTANCE_WEIGHT, LEXICAL_WEIGHT
 from tests.embedding.fake_service import FakeService, running_service
 from tests.embedding.running import NotesFile, Server, needs_model, server, shorten_timeouts
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import Http, Stdio, http_server
 
 CLIENT = {"name": "many", "version": "1"}
@@ -144,7 +144,7 @@ def test_a_note_changed_while_embedded_gets_the_new_vector(
     held = service.hold("outdated")
     with server(tmp_path, **ollama(service)) as notes:
         id_ = notes.create("An outdated text")
-        assert held.arrived.wait(10)
+        assert held.arrived.wait(TIMEOUT_S)
         notes.call("memory_update", id=id_, content="A current text")
         held.release.set()
         eventually(file.is_done)
@@ -158,7 +158,7 @@ def test_a_note_deleted_while_embedded_leaves_no_vector(
     held = service.hold("outdated")
     with server(tmp_path, **ollama(service)) as notes:
         id_ = notes.create("An outdated text")
-        assert held.arrived.wait(10)
+        assert held.arrived.wait(TIMEOUT_S)
         notes.call("memory_delete", id=id_, soft=soft)
         held.release.set()
         kept = notes.create("A current text")
@@ -180,7 +180,7 @@ def test_a_long_note_is_found_although_it_has_become_short_meanwhile(
         assert len(file.vectors(id_)) > 3
         held = service.hold("shortened")
         notes.call("memory_update", id=id_, content="It was shortened")
-        assert held.arrived.wait(10)
+        assert held.arrived.wait(TIMEOUT_S)
         for mode in ("semantic", "hybrid"):
             assert [hit["snippet"] for hit in notes.search("zebra", mode)] == ["It was shortened"]
         held.release.set()
@@ -209,7 +209,7 @@ def test_a_killed_server_loses_no_queued_note(
     flags = ["--embedder", "ollama", "--ollama-host", service.url, "--embed-model", "tiny"]
     victim = Stdio.start(tmp_path, *flags)
     id_ = victim.call("memory_create", content="unfinished business")["id"]
-    assert held.arrived.wait(10)
+    assert held.arrived.wait(TIMEOUT_S)
     victim.kill()
     held.release.set()
     assert file.waiting() == 1
@@ -227,7 +227,7 @@ def test_a_stopping_server_releases_unfinished_notes(
     held = service.hold("unfinished")
     with server(tmp_path, **ollama(service)) as notes:
         notes.create("unfinished business")
-        assert held.arrived.wait(10)
+        assert held.arrived.wait(TIMEOUT_S)
     held.release.set()
     with server(tmp_path, **ollama(service)):
         eventually(file.is_done)
@@ -396,7 +396,7 @@ def test_during_a_reindex_old_vectors_are_used(tmp_path: Path, service: FakeServ
         eventually(lambda: stats_of(browser)["queue_size"] == 0)
         held = service.hold("teapot")
         assert browser.post("/api/mcp/memory/reindex").json() == {"queued": 3}
-        assert held.arrived.wait(30)
+        assert held.arrived.wait(TIMEOUT_S)
         found = http.modern_call("memory_search", query="savings on a table", search_mode="semantic")
         during = stats_of(browser)
         service.release()

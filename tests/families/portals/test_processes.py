@@ -26,7 +26,7 @@ from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import storage
 from tests.families.portals.calls import CALLER, put, query_operation
 from tests.processes import environment
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import Stdio
 
 PORTAL = "mem://tests/shared"
@@ -169,7 +169,7 @@ def test_the_end_of_a_crashed_engine_is_logged(tmp_path: Path, caplog: pytest.Lo
     waiting = [thread for thread in threading.enumerate() if thread.name == "engine" and thread not in others]
     os.kill(engine_pid(tmp_path / "portal"), signal.SIGKILL)
     for thread in waiting:
-        thread.join(timeout=10)
+        thread.join(timeout=TIMEOUT_S)
     engine.close()
     assert [record.getMessage() for record in caplog.records] == [
         f"The engine of the portal in {tmp_path / 'portal'} ended: Killed."

@@ -23,6 +23,7 @@ from memory_mcp.families.stores.model import FileChange, Metadata
 from tests.conftest import Clock
 from tests.exhaustive import rounds
 from tests.families.stores.calls import CALLER, register, unfinished, write
+from tests.waiting import TIMEOUT_S
 from tests.wire import Stdio, kill_after
 
 EACH = 40
@@ -95,7 +96,7 @@ def test_every_add_of_two_servers_and_a_person_is_kept(tmp_path: Path, servers: 
     def person() -> None:
         for count in range(EACH):
             write(store, f"c{count % 3}/person-{count}.md", f"by hand {count}")
-            servers_answered.acquire(timeout=10)  # about as fast as the others
+            servers_answered.acquire(timeout=TIMEOUT_S)  # about as fast as the others
 
     at_once(lambda: agent(0), lambda: agent(1), person)
     wanted = {f"c{count % 3}/person-{count}" for count in range(EACH)} | {
@@ -274,7 +275,7 @@ def test_a_persons_save_is_never_mixed_with_the_former_text(tmp_path: Path, serv
                 saved.write_text(f"---\ncount: {count}\n---\n\nby hand {count}\n")
                 saved.replace(file)
                 for _ in range(3):
-                    answered.acquire(timeout=10)
+                    answered.acquire(timeout=TIMEOUT_S)
                 found = parse(file.read_text())
                 assert found.content == f"by hand {found.fields['count']}"
         finally:

@@ -14,7 +14,7 @@ from memory_mcp.app import open_app
 from memory_mcp.caller import LOCAL_USER
 from tests.processes import COMMAND, environment
 from tests.server.shared.clients import SHARED, Connect, server_pid
-from tests.waiting import eventually
+from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import HELLO
 
 
@@ -47,7 +47,7 @@ def test_a_client_that_leaves_without_reading_ends_its_relay(tmp_path: Path, con
     assert ours.recv(1, socket.MSG_PEEK)
     ours.close()  # a reset for the relay, because of the unread answer
 
-    _, complaints = relay.communicate(timeout=30)
+    _, complaints = relay.communicate(timeout=TIMEOUT_S)
     assert (relay.returncode, complaints) == (0, "")
     assert other.ask("ping")["result"] == {}
 
@@ -59,7 +59,7 @@ def test_a_client_that_a_person_disconnects_ends_with_its_relay(tmp_path: Path, 
         listed = eventually(lambda: [one for one in app.clients.of(LOCAL_USER) if one.name == "unwanted"])
         app.clients.disconnect(LOCAL_USER, listed[0].id)
 
-    assert client.process.wait(timeout=30) == 0
+    assert client.process.wait(timeout=TIMEOUT_S) == 0
     assert other.ask("ping")["result"] == {}
 
 
