@@ -1070,70 +1070,67 @@ def test_restored_tables_are_checked_too(
     assert all(folder.address.portal != "walled" for folder in app.portals.all(CALLER))
 
 
-@pytest.mark.parametrize("is_archive_checked", [True, False])
-@pytest.mark.parametrize(
-    "column",
-    [
-        "AggregateFunction(rankCorr, UInt8, UInt8)",
-        "Array(Tuple(a Int64, `b` AggregateFunction(rankCorr, UInt8, UInt8)))",
-        "SimpleAggregateFunction(sum, UInt64)",
-    ],
-)
+def _forge(line: EngineConnections, folder: Path, file: Path, tables: list[str]) -> None:
+    """A portal file with these tables, which the engine of this folder has."""
+    made = folder / "staging" / f"{file.stem}.tar"
+    storage.back_up(line, str(made))
+    archive.seal(made, {"metadata": {}, "tables": dict.fromkeys(tables, 1)})
+    shutil.copy(made, file)
+
+
+STATES = [
+    "AggregateFunction(rankCorr, UInt8, UInt8)",
+    "Array(Tuple(a Int64, `b` AggregateFunction(rankCorr, UInt8, UInt8)))",
+    "SimpleAggregateFunction(sum, UInt64)",
+]
+
+
 def test_a_file_with_states_of_aggregate_functions_is_refused(
-    app: App,
-    imports: Path,
-    tmp_path: Path,
-    column: str,
-    is_archive_checked: bool,  # a parameter of the test
-    monkeypatch: pytest.MonkeyPatch,
+    app: App, imports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before it is opened, and once more after that."""
     line = EngineConnections(tmp_path / "forged", {"max_execution_time": 5})
-    for statement in (
-        f"CREATE TABLE t (n Int64, x {column}) ENGINE = MergeTree ORDER BY n",
-        "INSERT INTO t (n) VALUES (1)",
-    ):
-        line.run(statement)
-    made = tmp_path / "forged" / "staging" / "forged.tar"
-    storage.back_up(line, str(made))
+    for number, column in enumerate(STATES):
+        line.run(f"CREATE TABLE t (n Int64, x {column}) ENGINE = MergeTree ORDER BY n")
+        line.run("INSERT INTO t (n) VALUES (1)")
+        _forge(line, tmp_path / "forged", imports / f"forged{number}.db", ["t"])
+        line.run("DROP TABLE t")
     line.end_engine()
-    archive.seal(made, {"metadata": {}, "tables": {"t": 1}})
-    shutil.copy(made, imports / "forged.db")
-    if not is_archive_checked:
-        monkeypatch.setattr(EngineConnections, "check_archive", lambda line, name: None)
-    with pytest.raises(Invalid, match=r"has a column of the type '(Simple)?AggregateFunction'"):
-        _import(app, "forged.db", "db", portal="mem://tests/forged")
+    for is_archive_checked in (True, False):
+        if not is_archive_checked:
+            monkeypatch.setattr(EngineConnections, "check_archive", lambda line, name: None)
+        for number in range(len(STATES)):
+            with pytest.raises(Invalid, match=r"has a column of the type '(Simple)?AggregateFunction'"):
+                _import(app, f"forged{number}.db", "db", portal="mem://tests/forged")
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "types"),
-    [
-        ("Dynamic", "CAST(state, 'Dynamic')", "[dynamicType(x)]"),
-        ("Array(Dynamic)", "[CAST(state, 'Dynamic'), [CAST(state, 'Dynamic')]]", "arrayMap(y -> dynamicType(y), x)"),
-        ("Tuple(a Dynamic)", "tuple(CAST(state, 'Dynamic'))", "[dynamicType(x.a)]"),
-        ("Map(String, Dynamic)", "map('a', CAST(state, 'Dynamic'))", "[dynamicType(x['a'])]"),
-    ],
-)
-def test_a_state_that_hides_in_a_column_of_any_type_becomes_a_text(
-    app: App, imports: Path, tmp_path: Path, column: str, value: str, types: str
-) -> None:
+HIDING = [
+    ("Dynamic", "CAST(state, 'Dynamic')", "[dynamicType(x)]"),
+    ("Array(Dynamic)", "[CAST(state, 'Dynamic'), [CAST(state, 'Dynamic')]]", "arrayMap(y -> dynamicType(y), x)"),
+    ("Tuple(a Dynamic)", "tuple(CAST(state, 'Dynamic'))", "[dynamicType(x.a)]"),
+    ("Map(String, Dynamic)", "map('a', CAST(state, 'Dynamic'))", "[dynamicType(x['a'])]"),
+]
+"""The type of a column, a value of it that has a state, and how to look at the types in it."""
+
+
+def test_a_state_that_hides_in_a_column_of_any_type_becomes_a_text(app: App, imports: Path, tmp_path: Path) -> None:
     line = EngineConnections(tmp_path / "hiding", {"max_execution_time": 5})
-    line.run(f"CREATE TABLE t (n Int64, x {column}) ENGINE = MergeTree ORDER BY n")
-    line.run(f"INSERT INTO t SELECT 1, {value} FROM (SELECT sumState(number) AS state FROM numbers(3))")
-    assert "AggregateFunction" in str(line.rows(f"SELECT {types} AS types FROM t"))
-    made = tmp_path / "hiding" / "staging" / "hiding.tar"
-    storage.back_up(line, str(made))
+    for number, (column, value, types_) in enumerate(HIDING):
+        line.run(f"CREATE TABLE t{number} (n Int64, x {column}) ENGINE = MergeTree ORDER BY n")
+        source = "(SELECT sumState(number) AS state FROM numbers(3))"
+        line.run(f"INSERT INTO t{number} SELECT 1, {value} FROM {source}")
+        assert "AggregateFunction" in str(line.rows(f"SELECT {types_} AS types FROM t{number}"))
+    _forge(line, tmp_path / "hiding", imports / "hiding.db", [f"t{number}" for number in range(len(HIDING))])
     line.end_engine()
-    archive.seal(made, {"metadata": {}, "tables": {"t": 1}})
-    shutil.copy(made, imports / "hiding.db")
-    portal = f"mem://tests/hiding-{uuid4().hex[:8]}"
+    portal = "mem://tests/hiding"
 
-    for _ in range(2):  # as a new table, then into one that is there
+    for _ in range(2):  # as new tables, then into those that are there
         _import(app, "hiding.db", "db", portal=portal)
     [folder] = [one for one in app.portals.all(CALLER) if one.address.portal_uri == portal]
-    found = app.portals._registry.engine(folder).rows(f"SELECT {types} AS types FROM t")
-    assert len(found) == 2
-    assert "AggregateFunction" not in str(found)
+    for number, (_, _, types_) in enumerate(HIDING):
+        found = app.portals._registry.engine(folder).rows(f"SELECT {types_} AS types FROM t{number}")
+        assert len(found) == 2
+        assert "AggregateFunction" not in str(found)
 
 
 def test_values_of_any_type_come_back_from_a_file_as_they_were(app: App, imports: Path) -> None:
