@@ -1,5 +1,6 @@
 import os
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -55,13 +56,15 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Playwright keeps an event loop running to the end: tests with a loop of their own come before it. What families
+    """Playwright keeps an event loop running to the end: tests with a loop of their own come before it. The files with
+    the most tests are the first of those, so that no worker has a long one left when the other is done. What families
     do hardly depends on the protocol: one half of their tests uses the old one, the other the new one."""
     if not IS_SOAK:
-        left_out = [item for item in items if _folder(item) == "families" and not _has_its_era(item)]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in set(left_out)]
-    items.sort(key=lambda item: _folder(item) == "web")
+        left_out = {item for item in items if _folder(item) == "families" and not _has_its_era(item)}
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+    sizes = Counter(item.path for item in items)
+    items.sort(key=lambda item: (1, -sizes[item.path]) if _folder(item) == "web" else (0, 0))
 
 
 def _folder(item: pytest.Item) -> str:
