@@ -10,12 +10,13 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.compatibility.judges import Broken, Judges, installed
+from tests.exhaustive import sample
 from tests.web import hosts
 from tests.web.conftest import PORTAL, REQUIRED, ROWS, Site
 from tests.web.hosts import Host
 from tests.web.viewer_steps import choose_table, people, write
 
-HOSTS = ("Inspector over HTTP", "Inspector over stdio", "AppBridge")
+HOSTS = sample(["Inspector over HTTP", "Inspector over stdio", "AppBridge"], every=2)
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from memory_mcp.families.recall import pages
 from memory_mcp.families.registry import FAMILIES
 from memory_mcp.sessions import Connection, Session
 from tests.conftest import ERAS
+from tests.exhaustive import rounds
 from tests.families.notes.calls import call, refusal
 from tests.families.recall.calls import PORTAL, hits, write_everywhere
 
@@ -133,10 +134,11 @@ async def test_odd_names_are_opened(client: Client, name: str) -> None:
     assert (await opened(client, f"graph:house/{quote(name, safe='')}"))["title"] == name
 
 
-async def test_ten_megabytes_come_in_pages_and_whole(client: Client, app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 1_000_000)
-    text = "".join(f"{number}: Tea 🫖 каша\n" for number in range(410_000))
-    assert len(text.encode()) > 10 * 1024 * 1024
+async def test_a_long_text_comes_in_pages_and_whole(client: Client, app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    megabytes = rounds(1, soak=10)
+    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", megabytes * 100_000)
+    text = "".join(f"{number}: Tea 🫖 каша\n" for number in range(megabytes * 42_000))
+    assert len(text.encode()) > megabytes * 1024 * 1024
     note = app.notes.writer.create(ME, Author(), NewNote(text, title="Long"))
     found = app.recall.open(ME, HERE, note.id, 0)
     parts = [found.content]
