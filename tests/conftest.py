@@ -1,5 +1,6 @@
 import os
 import re
+import shutil
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -103,6 +104,19 @@ def options() -> dict[str, Any]:
     return {}
 
 
+def load_settings(data_dir: Path, options: dict[str, Any]) -> settings.Settings:
+    usual = {"data_dir": data_dir, "embedding_dim": 3, "embedder": "none", "durability": "normal"}
+    return settings.load(usual | options, environ={}).settings
+
+
+@pytest.fixture(scope="session")
+def new_data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a first start creates: to copy it is faster than to create every table again."""
+    folder = tmp_path_factory.mktemp("new") / "data"
+    with open_app(load_settings(folder, {}), clock=Clock()):
+        return folder
+
+
 @pytest.fixture
 def database_url() -> str | None:
     """Of PostgreSQL. Families that have tables there run their tests with it, too: override this fixture."""
@@ -110,11 +124,13 @@ def database_url() -> str | None:
 
 
 @pytest.fixture
-def app(tmp_path: Path, clock: Clock, options: dict[str, Any], database_url: str | None) -> Iterator[App]:
-    usual = {"data_dir": tmp_path, "embedding_dim": 3, "embedder": "none", "durability": "normal"}
-    usual |= {"database_url": database_url, "families": "notes"} if database_url else {}
-    loaded = settings.load(usual | options, environ={})
-    with open_app(loaded.settings, clock=clock) as opened:
+def app(
+    tmp_path: Path, clock: Clock, options: dict[str, Any], database_url: str | None, new_data_dir: Path
+) -> Iterator[App]:
+    chosen = ({"database_url": database_url, "families": "notes"} if database_url else {}) | options
+    if not chosen and not any(tmp_path.iterdir()):
+        shutil.copytree(new_data_dir, tmp_path, dirs_exist_ok=True)
+    with open_app(load_settings(tmp_path, chosen), clock=clock) as opened:
         yield opened
 
 
