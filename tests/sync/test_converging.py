@@ -17,7 +17,8 @@ from memory_mcp.caller import LOCAL_USER
 from memory_mcp.errors import AppError, NotFound
 from memory_mcp.families.notes.model import Author, NewNote, Revision
 from memory_mcp.sync.records import DELETION
-from tests.sync.world import ME, PRIVATE, SYNCED, Lost, Node, Note, World
+from tests.sync.visible_notes import Note
+from tests.sync.world import ME, PRIVATE, SYNCED, Lost, Node, World
 
 EXAMPLES = int(os.environ.get("MEMORY_MCP_SYNC_EXAMPLES", "60"))  # `make soak-sync-model` takes many
 STEPS = 40

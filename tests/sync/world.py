@@ -4,7 +4,7 @@ import json
 import random
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -33,6 +33,7 @@ from memory_mcp.sync.hub_client import HubClient, NodeForked
 from memory_mcp.sync.node import ExchangeResult, Sync
 from memory_mcp.sync.protocol import FORKED
 from memory_mcp.time_spans import TimeReader
+from tests.sync.visible_notes import Note, incoming_links, read_notes
 
 START = datetime(2030, 1, 1, 12, tzinfo=UTC)
 URL = "http://hub.test"
@@ -40,8 +41,6 @@ MAX_REQUESTS = 150  # in one exchange: more means that it does not end
 SYNCED = ("one", "two")
 PRIVATE = "private"
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}), namespace="one")
-
-Note = dict[str, Any]
 
 
 class SilentChanges(Changes):
@@ -235,34 +234,6 @@ class FakeNetwork(HubClient):
                 raise (NodeForked if exc.code == FORKED else Invalid)(exc.message) from exc
 
 
-_VISIBLE = """
-    SELECT note.id, note.title, note.has_own_title, note.content, note.folder, note.namespace, note.importance,
-        note.metadata, note.archived, note.expires_at, note.last_referenced_at, note.created_at, note.updated_at,
-        newer.id
-    FROM notes AS note LEFT JOIN notes AS newer ON newer.seq = note.superseded_by
-"""
-_VISIBLE_FIELDS = (
-    *("id", "title", "own_title", "content", "folder", "namespace", "importance", "metadata", "archived"),
-    *("expires_at", "last_referenced_at", "created_at", "updated_at", "superseded_by"),
-)
-_LINKS = """
-    SELECT source.id, target.id, kind FROM note_links
-    JOIN notes AS source ON source.seq = source_seq JOIN notes AS target ON target.seq = target_seq
-"""
-_WIKILINKS = """
-    SELECT source.id, link.title_key, target.id FROM note_wikilinks AS link
-    JOIN notes AS source ON source.seq = source_seq LEFT JOIN notes AS target ON target.seq = target_seq
-"""
-
-
-def _visible_fields(row: Sequence[Any]) -> Note:
-    fields = dict(zip(_VISIBLE_FIELDS, row, strict=True))
-    del fields["id"]
-    own = {name: bool(fields[name]) for name in ("own_title", "archived")}
-    metadata = json.loads(fields["metadata"])
-    return {**fields, **own, "metadata": metadata, "tags": set(), "links": set(), "wikilinks": {}}
-
-
 class Node:
     """One computer with notes, whose clock may be wrong."""
 
@@ -349,7 +320,7 @@ class Node:
         outside = {id_: note for id_, note in every.items() if note["namespace"] not in enabled}
         self.private = outside.keys() | {id_ for id_, namespace in tombstones.items() if namespace not in enabled}
         self.secrets = {str(note["metadata"]["token"]) for note in outside.values() if "token" in note["metadata"]}
-        return {id_: {**note, "incoming": _incoming(every, id_)} for id_, note in outside.items()}
+        return {id_: {**note, "incoming": incoming_links(every, id_)} for id_, note in outside.items()}
 
     def _check_untouched(self, before: dict[str, Note]) -> None:
         """Nothing has changed, except links whose other end is gone or archived."""
@@ -357,7 +328,7 @@ class Node:
         gone = {end for note in before.values() for _, end in note["links"] | note["incoming"]} - every.keys()
         for id_, was in before.items():
             assert id_ in every, f"{id_} was deleted by the hub, where nothing is synced"
-            now = {**every[id_], "incoming": _incoming(every, id_)}
+            now = {**every[id_], "incoming": incoming_links(every, id_)}
             for field in was.keys() - {"superseded_by", "links", "incoming", "wikilinks"}:
                 assert now[field] == was[field], f"{id_}: the hub changed {field} where nothing is synced"
             for ends in ("links", "incoming"):
@@ -369,14 +340,7 @@ class Node:
     def shown(self) -> dict[str, Note]:
         """Everything a user sees of the notes, by id."""
         with self.db.read() as tx:
-            found = {row[0]: _visible_fields(row) for row in tx.all(_VISIBLE)}
-            for id_, tag, origin in tx.all("SELECT id, tag, origin FROM note_tags JOIN notes ON seq = note_seq"):
-                found[id_]["tags"].add((tag, origin))
-            for id_, target, kind in tx.all(_LINKS):
-                found[id_]["links"].add((kind, target))
-            for id_, key, target in tx.all(_WIKILINKS):
-                found[id_]["wikilinks"][key] = target
-        return found
+            return read_notes(tx)
 
     def synced(self, but: Iterable[str] = ()) -> dict[str, Note]:
         """The notes that every node should have, with the links between them."""
@@ -396,10 +360,6 @@ class Node:
     def waiting(self) -> int:
         with self.at_work():
             return self.sync.status(LOCAL_USER).outbox
-
-
-def _incoming(every: dict[str, Note], id_: str) -> set[tuple[str, str]]:
-    return {(kind, source) for source, note in every.items() for kind, target in note["links"] if target == id_}
 
 
 _TEMPLATES: dict[int, bytes] = {}
