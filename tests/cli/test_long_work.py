@@ -29,7 +29,7 @@ def imported(export_of_mem0: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     data_dir = tmp_path_factory.mktemp("data")
     arguments = ("import", "mem0", export_of_mem0, "--data-dir", data_dir)
     terminal = Terminal(*arguments, env=PLAIN)
-    terminal.read_until("kB/s")  # a rate: some of it is imported
+    terminal.read_until("B/s")  # a rate: some of it is imported
     terminal.process.send_signal(signal.SIGINT)
     code, first = terminal.finish()
     assert code == 130

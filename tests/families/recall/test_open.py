@@ -135,9 +135,9 @@ async def test_odd_names_are_opened(client: Client, name: str) -> None:
 
 
 async def test_a_long_text_comes_in_pages_and_whole(client: Client, app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    megabytes = rounds(1, soak=10)
+    megabytes, lines = rounds(1, soak=10), rounds(43_000, soak=410_000)
     monkeypatch.setattr(pages, "MAX_PAGE_BYTES", megabytes * 100_000)
-    text = "".join(f"{number}: Tea 🫖 каша\n" for number in range(megabytes * 42_000))
+    text = "".join(f"{number}: Tea 🫖 каша\n" for number in range(lines))
     assert len(text.encode()) > megabytes * 1024 * 1024
     note = app.notes.writer.create(ME, Author(), NewNote(text, title="Long"))
     found = app.recall.open(ME, HERE, note.id, 0)
