@@ -70,7 +70,7 @@ def test_an_interrupted_copy_leaves_nothing(
     terminal.process.send_signal(number)
     code, shown = terminal.finish()
     assert code == 130
-    assert "memory-mcp: Interrupted at " in shown
+    assert "memory-mcp: Interrupted" in shown  # with how far it was, if anything was counted
     assert "The same command starts again." in shown
     assert "Traceback" not in shown
     assert not list(tmp_path.iterdir())
