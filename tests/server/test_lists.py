@@ -178,7 +178,7 @@ def test_a_project_is_drawn_from_its_best_connected_entities(server: Http, me: P
     ties = [{"from": "a", "to": "d", "relation_type": "r"}, {"from": "b", "to": "d", "relation_type": "s"}]
     call(me, "create_relations", project="town", relations=ties)
     drawn = me.ask("GET", "/api/graph/town?limit=2").json()
-    assert [node["name"] for node in drawn["nodes"]] == ["d", "a"]
+    assert [(node["name"], node["degree"]) for node in drawn["nodes"]] == [("d", 2), ("a", 1)]
     assert drawn["edges"] == [{"source": "a", "target": "d", "type": "r"}]
     assert drawn["total"] == 4
     assert me.ask("GET", "/api/graph/nowhere").status_code == 404

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.waiting import eventually
+from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site
 
 SEEN = """canvas => {
@@ -62,17 +63,50 @@ def test_the_whole_picture_is_seen_and_the_filter_is_in_the_address(page: Page, 
     expect(picture).to_be_visible()
 
     def is_whole() -> bool:
-        seen = picture.evaluate(SEEN)
+        seen = picture.locator("canvas").evaluate(SEEN)
         is_inside = min(seen["left"], seen["top"]) > 0.005 and max(seen["right"], seen["bottom"]) < 0.995
         return bool(is_inside and max(seen["right"] - seen["left"], seen["bottom"] - seen["top"]) > 0.6)
 
     eventually(is_whole)
 
-    page.get_by_label("Filter the list").fill("Place 39")
+    page.get_by_label("Find in the graph").fill("Place 39")
     expect(page).to_have_url(re.compile("filter=Place"))
     page.reload()
-    expect(page.get_by_label("Filter the list")).to_have_value("Place 39")
+    expect(page.get_by_label("Find in the graph")).to_have_value("Place 39")
     expect(page.get_by_role("list", name="Nodes").get_by_role("listitem")).to_have_count(11)
+
+
+def test_the_panel_shows_the_chosen_entity_and_its_neighbors_are_added(page: Page, site: Site) -> None:
+    site.call("create_project", name="star")
+    hub, others = "Hub", [f"Ray {number:03}" for number in range(520)]
+    for start in range(0, 520, 200):
+        entities = [{"name": name, "entity_type": "ray"} for name in others[start : start + 200]]
+        site.call("create_entities", project="star", entities=entities)
+    known = {"name": hub, "entity_type": "hub", "observations": ["shines *brightly*"]}
+    site.call("create_entities", project="star", entities=[known])
+    ties = [{"from": hub, "to": name, "relation_type": "lights"} for name in others]
+    for start in range(0, 520, 200):
+        site.call("create_relations", project="star", relations=ties[start : start + 200])
+    page.emulate_media(reduced_motion="reduce")
+    page.goto("/graph?project=star")
+    nodes = page.get_by_role("list", name="Nodes").get_by_role("listitem")
+    expect(nodes).to_have_count(500)
+    expect(nodes.first).to_contain_text("Hub 520")  # its true degree
+    legend = page.get_by_role("group", name="Legend")
+    expect(legend.get_by_role("button")).to_have_text(["ray 499", "hub 1"])
+    page.get_by_label("Find in the graph").fill("Hub")
+    page.keyboard.press("Enter")
+    panel = page.get_by_role("region", name="Hub")
+    expect(panel.locator("em")).to_have_text("brightly")
+    page.get_by_label("Find in the graph").fill("")
+    panel.get_by_role("button", name="Show its neighbors").click()
+    expect(nodes).to_have_count(521)
+    assert_accessible(page)
+    legend.get_by_role("button", name="ray").click()
+    expect(nodes).to_have_count(1)
+    for name in ("Zoom in", "Zoom out", "Fit"):
+        page.get_by_role("group", name="Picture").get_by_role("button", name=name).click()
+    expect(page.get_by_role("img", name=re.compile("^Graph of 1 node"))).to_be_visible()
 
 
 def test_a_project_with_any_name_is_linked_to(page: Page, site: Site) -> None:

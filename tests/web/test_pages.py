@@ -286,7 +286,7 @@ def test_a_large_project_is_shown_by_and_by_the_best_connected_first(page: Page,
     page.get_by_role("button", name="Show more").click()
     expect(page.get_by_text("1,201 nodes, 40 links")).to_be_visible()
     expect(page.get_by_role("button", name="Show more")).to_have_count(0)
-    page.get_by_label("Filter the list").fill("market")
+    page.get_by_label("Find in the graph").fill("market")
     expect(page.get_by_role("list", name="Nodes").get_by_role("link")).to_have_count(1)
 
 

@@ -112,7 +112,7 @@ class Digests:
         """The best connected ones of the graph's project of the same name."""
         lines = []
         with suppress(AppError):  # there is no such project
-            for name, kind in self._graph.view(caller, project.name, MAX_ENTITIES).nodes:
+            for name, kind, _ in self._graph.view(caller, project.name, MAX_ENTITIES).nodes:
                 entity, _ = self._graph.entity(caller, project.name, name)
                 facts = "; ".join(entity.observations)
                 text = one_line(f"{day(entity.updated_at)} {name} ({kind}): {facts}", MAX_LINE_CHARS)

@@ -34,7 +34,7 @@ const PAGES: Record<string, [string, FunctionComponent]> = {
 }
 
 const PAGE_LABELS = Object.entries(PAGES).map(([path, [label]]): [string, string] => [path, label])
-const PHONE_PAGES = 4 // in the bar at the bottom, before "More"
+const PHONE_PAGES = ['', 'memories', 'graph', 'stores'] // in the bar at the bottom, before "More"
 
 const NOT_FOUND: [string, FunctionComponent] = ['Not found', NotFound]
 
@@ -190,10 +190,10 @@ function Navigation({ name }: { name: string }) {
   }
   return (
     <nav aria-label="Pages" class={isOpen ? 'open' : ''} onKeyDown={onKey}>
-      {Object.entries(PAGES).map(([path, [label]], position) => (
+      {Object.entries(PAGES).map(([path, [label]]) => (
         <a
           key={path}
-          class={position < PHONE_PAGES ? '' : 'further'}
+          class={PHONE_PAGES.includes(path) ? '' : 'further'}
           href={'/' + path}
           aria-current={path === name ? 'page' : undefined}
         >

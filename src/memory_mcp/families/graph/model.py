@@ -52,7 +52,7 @@ class Imported:
 class GraphView:
     """As much of a project as a picture shows."""
 
-    nodes: list[tuple[str, str]]  # name and type, the best connected first
+    nodes: list[tuple[str, str, int]]  # name, type and number of relations, the best connected first
     edges: list[tuple[str, str, str]]  # from, to, type
     total: int  # number of all entities
 

@@ -240,8 +240,8 @@ class Graph(ProjectOperations):
         """The best connected entities of a project and the relations among them, as a picture shows them."""
         with self._reading(caller, None, project) as tx:
             found = storage.best_connected(tx, limit)
-            edges = storage.relations_among(tx, [id_ for id_, _, _ in found], MAX_RELATIONS_PER_ENTITY * limit)
-            return GraphView([(name, kind) for _, name, kind in found], edges, storage.entity_count(tx))
+            edges = storage.relations_among(tx, [id_ for id_, *_ in found], MAX_RELATIONS_PER_ENTITY * limit)
+            return GraphView([(name, kind, degree) for _, name, kind, degree in found], edges, storage.entity_count(tx))
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
         """The entities last written, in all active projects."""

@@ -210,10 +210,12 @@ class NoteReader:
         with self._db(caller).read() as tx:
             return links.counts(tx, ids)
 
-    def picture(self, caller: Caller, limit: int) -> Neighbourhood:
-        """The notes written last and their links."""
+    def picture(self, caller: Caller, limit: int) -> tuple[Neighbourhood, dict[str, str], dict[str, int]]:
+        """The notes written last and their links; by id, the namespace of each and how many links it has."""
         with self._db(caller).read() as tx:
-            return links.newest(tx, caller.confined_to, limit)
+            found = links.newest(tx, caller.confined_to, limit)
+            ids = [node.id for node in found.nodes]
+            return found, notes.namespaces_of(tx, ids), links.counts(tx, ids)
 
     def stats(self, caller: Caller, namespace: str | None) -> Stats:
         with self._db(caller).read() as tx:

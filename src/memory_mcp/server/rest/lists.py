@@ -185,7 +185,7 @@ def draw_project(
     require(person, "graph", Scope.READ)
     view = app.graph.view(person, project, limit)
     return ProjectDrawn(
-        nodes=[EntityDrawn(name=name, type=kind) for name, kind in view.nodes],
+        nodes=[EntityDrawn(name=name, type=kind, degree=degree) for name, kind, degree in view.nodes],
         edges=[RelationDrawn(source=source, target=target, type=kind) for source, target, kind in view.edges],
         total=view.total,
     )

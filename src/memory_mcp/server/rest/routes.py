@@ -205,9 +205,12 @@ def analytics(
 @user_router.get("/notes/graph", responses=refusals(422))
 def notes_graph(app: TheApp, person: ThePerson, limit: Annotated[int, Query(ge=1, le=2000)] = 500) -> Graph:
     """The notes written last and the links among them."""
-    found = app.notes.reader.picture(person, limit)
+    found, namespaces, degrees = app.notes.reader.picture(person, limit)
     return Graph(
-        nodes=[GraphNode(id=node.id, title=node.title) for node in found.nodes],
+        nodes=[
+            GraphNode(id=node.id, title=node.title, namespace=namespaces[node.id], degree=degrees.get(node.id, 0))
+            for node in found.nodes
+        ],
         edges=[GraphEdge(source_id=edge.source_id, target_id=edge.target_id) for edge in found.edges],
         truncated=found.truncated,
     )

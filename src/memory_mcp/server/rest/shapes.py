@@ -213,6 +213,8 @@ class Me(BaseModel):
 class GraphNode(BaseModel):
     id: str
     title: str
+    namespace: str
+    degree: int = Field(description="How many links it has, also to notes that are not here.")
 
 
 class GraphEdge(BaseModel):
@@ -276,6 +278,7 @@ class WritesShown(BaseModel):
 class EntityDrawn(BaseModel):
     name: str
     type: str
+    degree: int = Field(description="How many relations it has, also to entities that are not here.")
 
 
 class RelationDrawn(BaseModel):

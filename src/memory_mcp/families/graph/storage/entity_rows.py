@@ -129,14 +129,14 @@ def last_written(tx: Read, limit: int) -> list[tuple[str, str]]:
     )
 
 
-def best_connected(tx: Read, limit: int) -> list[tuple[str, str, str]]:
-    """(id, name, type) of the active entities with most relations."""
+def best_connected(tx: Read, limit: int) -> list[tuple[str, str, str, int]]:
+    """(id, name, type, relations) of the active entities with most relations."""
     return tx.all(
         """
-        SELECT id, name, entity_type FROM entities AS entity WHERE deleted_at IS NULL
-        ORDER BY (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND from_entity = entity.id)
-            + (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND to_entity = entity.id) DESC, rowid
-        LIMIT :limit
+        SELECT id, name, entity_type,
+            (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND from_entity = entity.id)
+            + (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND to_entity = entity.id) AS degree
+        FROM entities AS entity WHERE deleted_at IS NULL ORDER BY degree DESC, rowid LIMIT :limit
         """,
         {"limit": limit},
     )
