@@ -53,6 +53,35 @@ def left_with(*arguments: str) -> object:
     return left.value.code
 
 
+def test_a_data_directory_is_created_in_no_folder_of_other_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEMORY_MCP_EMBEDDER", "none")
+    folders = {name: tmp_path / name for name in ("others", "older", "empty", "new")}
+    for name, file in (
+        ("others", "letter.txt"),
+        ("older", "memory.txt"),
+        ("older", "notes.db"),
+        ("empty", ".DS_Store"),
+    ):
+        folders[name].mkdir(exist_ok=True)
+        (folders[name] / file).touch()
+    monkeypatch.chdir(folders["others"])
+    for value, code, hint in (
+        ("", 2, "empty"),
+        (".", 1, "holds other files"),
+        (str(folders["others"]), 1, "empty folder"),
+    ):
+        assert left_with("add", TEAPOT, "--data-dir", value) == code
+        assert hint in capsys.readouterr().err
+        monkeypatch.setenv("MEMORY_MCP_DATA_DIR", str(folders["others"]))
+        assert left_with("add", TEAPOT) == 1
+    assert [file.name for file in folders["others"].iterdir()] == ["letter.txt"]
+    for name in ("older", "empty", "new"):
+        assert left_with("add", TEAPOT, "--data-dir", str(folders[name])) == 0
+        assert (folders[name] / "notes.db").stat().st_size
+
+
 def test_added_memories_are_found_and_shown(tmp_path: Path) -> None:
     note = run_json(tmp_path, "add", TEAPOT, "--tags", "money, family", "--title", "Savings", "--namespace", "home")
     key = run_json(tmp_path, "add", "--family", "vault", "--key", "tea pot", text=TEAPOT)

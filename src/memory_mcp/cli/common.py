@@ -18,9 +18,24 @@ from memory_mcp.engines.files import data_directory
 from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.sessions import Connection, Session
 
+
+def parse_path(text: str) -> Path:
+    """For options and arguments. Raises BadParameter for an empty text, which is an unset variable in a script: Path
+    would make it the current folder."""
+    if not str(text).strip():
+        raise typer.BadParameter("The path is empty. Give one, or leave the option out.")
+    return Path(text)
+
+
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="Folder that holds everything.", show_default="the user data folder"),
+    typer.Option(
+        "--data-dir",
+        parser=parse_path,
+        metavar="<path>",
+        help="Folder that holds everything.",
+        show_default="the user data folder",
+    ),
 ]
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # Typer exports no name for it
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -65,10 +80,12 @@ def report_as_usage_error() -> Iterator[None]:
 
 def chosen_settings(data_dir: Path | None, *, creates: bool = False) -> settings.Settings:
     """The settings of a data directory. Raises NotFound if a given one is missing, unless the verb creates it: a
-    misspelt --data-dir must not become a new folder."""
+    misspelt --data-dir must not become a new folder. Raises Invalid for a folder of other files."""
     with report_as_usage_error():
         chosen = settings.load({"data_dir": data_dir}).settings
-    if data_dir is not None and not creates:
+    if creates:
+        data_directory.require_no_other_files(chosen.data_dir)
+    elif data_dir is not None:
         require_data_dir(chosen.data_dir)
     return chosen
 

@@ -10,7 +10,7 @@ import typer
 
 from memory_mcp import settings
 from memory_mcp.caller import LOCAL_USER
-from memory_mcp.cli.common import AsJson, DataDir, caller_for, report_as_usage_error, use_app
+from memory_mcp.cli.common import AsJson, DataDir, caller_for, parse_path, report_as_usage_error, use_app
 from memory_mcp.cli.output import print_json
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.importers import FORMATS, ImportPlan, Report
@@ -34,7 +34,10 @@ EXAMPLES = (
 
 def import_memories(
     format_: Annotated[str, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join((OURS, *FORMATS))}.")],
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="The file, folder or zip that the other tool wrote.")],
+    path: Annotated[
+        Path,
+        typer.Argument(parser=parse_path, metavar="PATH", help="The file, folder or zip that the other tool wrote."),
+    ],
     namespace: Annotated[str | None, typer.Option("--namespace", help="For notes.", show_default="default")] = None,
     store: Annotated[str | None, typer.Option("--store", help="For files.", show_default="named FORMAT")] = None,
     project: Annotated[str | None, typer.Option("--project", help="For a graph.", show_default="memory")] = None,

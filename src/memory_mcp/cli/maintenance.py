@@ -17,6 +17,7 @@ from memory_mcp.cli.common import (
     AsJson,
     DataDir,
     caller_for,
+    parse_path,
     report_as_usage_error,
     require_data_dir,
     use_app,
@@ -143,7 +144,7 @@ def migrate(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(help="A new folder.", metavar="DIR")],
+    folder: Annotated[Path, typer.Argument(parser=parse_path, help="A new folder.", metavar="DIR")],
     user: Annotated[str, typer.Option(help="The user whose memory is exported.")] = LOCAL_USER,
     data_dir: DataDir = None,
     as_json: AsJson = False,

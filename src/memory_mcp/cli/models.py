@@ -5,7 +5,7 @@ import typer
 
 from memory_mcp import settings
 from memory_mcp.app import embedding_options
-from memory_mcp.cli.common import AsJson, DataDir, report_as_usage_error, use_app
+from memory_mcp.cli.common import AsJson, DataDir, parse_path, report_as_usage_error, use_app
 from memory_mcp.cli.output import print_json
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.embedding import model_files
@@ -15,7 +15,14 @@ cli = typer.Typer(help="The built-in model for search by meaning.", no_args_is_h
 NOT_PULLED = "No model was installed. The same command starts again."
 
 ModelsDir = Annotated[
-    Path | None, typer.Option("--models-dir", help="Folder of the model.", show_default="in the user cache folder")
+    Path | None,
+    typer.Option(
+        "--models-dir",
+        parser=parse_path,
+        metavar="<path>",
+        help="Folder of the model.",
+        show_default="in the user cache folder",
+    ),
 ]
 
 

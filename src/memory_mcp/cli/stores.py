@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_mcp.cli.common import AsJson, DataDir, use_app
+from memory_mcp.cli.common import AsJson, DataDir, parse_path, use_app
 from memory_mcp.cli.output import print_json, print_table
 from memory_mcp.families.stores.model import Store
 
@@ -17,7 +17,9 @@ Name = Annotated[str, typer.Argument(help="The store's name for agents.", metava
 @cli.command()
 def add(
     name: Name,
-    path: Annotated[Path, typer.Argument(help="An existing folder, such as an Obsidian vault.", metavar="PATH")],
+    path: Annotated[
+        Path, typer.Argument(parser=parse_path, help="An existing folder, such as an Obsidian vault.", metavar="PATH")
+    ],
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:

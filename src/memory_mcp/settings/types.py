@@ -12,7 +12,7 @@ def _names(value: object) -> object:
 
 
 def _path(value: object) -> object:
-    if value == "":
+    if isinstance(value, str) and not value.strip():
         raise ValueError("Must not be empty")
     return value
 

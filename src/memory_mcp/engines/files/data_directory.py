@@ -13,6 +13,7 @@ from pathlib import Path
 from memory_mcp import operating_system
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.rooted_folder import FolderEntry
+from memory_mcp.errors import Invalid
 
 MARKER = ".memory-mcp"
 SIGNATURE = b"Memory MCP data directory\n"
@@ -24,6 +25,8 @@ ADVICE = b"""\
 """
 MAX_MARKER_BYTES = 4096
 SERVER_FILE = "server.db"
+DATABASES = ("memory.db", "_meta.db", "notes.db")  # one of them makes a folder a data directory, whatever else it holds
+OF_SYSTEM = {"lost+found", ".DS_Store", "desktop.ini", "Thumbs.db"}  # operating systems put them in empty folders
 APPLICATION_IDS = slice(68, 71)  # of the header of an SQLite file: the first bytes of its application id
 OUR_ID_PREFIX = b"MMC"  # how the application ids of all our kinds of files begin
 GROUP_AND_OTHERS = 0o077  # the permissions of group and others in a mode
@@ -42,10 +45,20 @@ def is_at(folder: Path) -> bool:
 
 
 def is_usable(folder: Path) -> bool:
-    """Whether a folder is a data directory, or exists and may become one: it holds no other files."""
+    """Whether a folder is a data directory, or exists and may become one: it holds no other files, or the databases of
+    an older version or of another implementation."""
     with suppress(OSError):
-        return is_at(folder) or not _holds_other_files(folder)
+        return is_at(folder) or not _holds_other_files(folder) or any((folder / name).is_file() for name in DATABASES)
     return False
+
+
+def require_no_other_files(folder: Path) -> None:
+    """Raises Invalid for a folder that is no data directory and holds other files: ours would lie among them."""
+    if folder.is_dir() and not is_usable(folder):
+        raise Invalid(
+            f"{folder} holds other files and is no data directory. Nothing was created in it.",
+            people_hint="Give --data-dir a new or an empty folder.",
+        )
 
 
 def find_below(folder: Path) -> Path | None:
@@ -96,11 +109,11 @@ def make_private_folder(folder: Path) -> None:
 
 
 def _holds_other_files(folder: Path) -> bool:
-    """Whether a folder that becomes a data directory held other files before than our lock and settings, and
+    """Whether a folder that becomes a data directory held other files before than our lock, settings and imports, and
     the files of another implementation of the vault and graph specifications."""
-    ours = {"in-use.lock", "config.toml", "stores.yaml", "stores.yaml.lock", "projects", "archive"}
+    ours = {"in-use.lock", "config.toml", "stores.yaml", "stores.yaml.lock", "projects", "archive", "imports"}
     adopted = ("memory.db", "_meta.db")
-    return any(name not in ours and not name.startswith(adopted) for name in os.listdir(folder))
+    return any(name not in ours | OF_SYSTEM and not name.startswith(adopted) for name in os.listdir(folder))
 
 
 def _marker(folder: FolderEntry) -> bytes | None:
