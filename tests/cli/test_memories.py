@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.cli import command_line
+from memory_mcp.cli import command_line, memories
 from memory_mcp.families.recall import Recall
 from memory_mcp.families.recall.model import Recalled
 from tests import processes
+from tests.embedding.running import needs_model
 from tests.processes import environment
 from tests.wire import Stdio
 
@@ -130,6 +131,27 @@ def test_entities_and_rows_are_shown_as_text_and_as_json(tmp_path: Path) -> None
     counts = run_json(tmp_path, "stats")["families"]
     assert counts["graph"] == {"projects": 1, "entities": 1}
     assert (counts["portals"]["portals"], counts["portals"]["tables"], counts["portals"]["rows"]) == (1, 1, 1)
+
+
+@needs_model
+def test_what_was_added_without_a_server_is_found_by_its_meaning(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEMORY_MCP_EMBEDDER", "builtin")
+    assert left_with("add", "My car is parked in the garage") == 0
+    assert left_with("add", "My bicycle has a flat tyre", "--family", "vault", "--key", "k") == 0
+    capsys.readouterr()
+    monkeypatch.setattr(memories, "MAX_EMBEDDING_S", 0.0)
+    assert left_with("search", "where is my vehicle") == 0
+    assert "1 note has no vector yet" in capsys.readouterr().err
+    monkeypatch.undo()
+    monkeypatch.setenv("MEMORY_MCP_DATA_DIR", str(here))
+    monkeypatch.setenv("MEMORY_MCP_EMBEDDER", "builtin")
+    for query, expected in (("where is my vehicle", "parked in the garage"), ("is my bike broken", "memory://vault/k")):
+        assert left_with("search", query) == 0
+        shown = capsys.readouterr()
+        assert expected in shown.out
+        assert "no vector" not in shown.err
 
 
 def test_stats_count_every_family(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """memory-mcp search|add|show|stats: the memory from a terminal."""
 
 import sys
+from contextlib import suppress
 from typing import Annotated, Literal
 
 import typer
@@ -13,7 +14,7 @@ from memory_mcp.caller import Caller
 from memory_mcp.cli.common import AsJson, DataDir, new_session, report_as_usage_error, split_names, use_app
 from memory_mcp.cli.output import console, print_json
 from memory_mcp.embedding import model_files
-from memory_mcp.errors import Invalid
+from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.recall.counts import counts_by_family
@@ -28,6 +29,7 @@ NOTHING_MATCHES = "Try other words or fewer filters; `memory-mcp list` shows the
 BY_WORDS_ONLY = (
     "This searched by words only. `memory-mcp models pull` fetches the model for search by meaning, 35 MB, once."
 )
+MAX_EMBEDDING_S = 0.5  # of a search, for notes and for other memories each
 
 Tags = Annotated[str, typer.Option(help="Comma-separated.", show_default=False)]
 
@@ -46,8 +48,9 @@ def search(
     """
     question = RecallQuery(query, tuple(split_names(families)), tuple(split_names(tags)), limit)
     with use_app(data_dir) as (app, caller), report_as_usage_error():  # it refuses only bad queries
+        _embed_waiting(app, caller)
         found = app.recall.recall(caller, new_session(caller), question)
-        lacks_model = _lacks_model(app, caller)
+        limits = BY_WORDS_ONLY if _lacks_model(app, caller) else _waiting_text(app, caller)
     if as_json:
         print_json(TypeAdapter(Recalled).dump_python(found, mode="json"))
         return
@@ -58,8 +61,8 @@ def search(
         out.print("Nothing matches.")
     if found.notice:
         typer.echo(NOTHING_MATCHES if found.notice == NOTHING_FITS else found.notice, err=True)
-    if lacks_model:
-        typer.echo(BY_WORDS_ONLY, err=True)
+    if limits:
+        typer.echo(limits, err=True)
     for missing in found.incomplete:
         typer.echo(f"{missing.family}: {missing.error}", err=True)
 
@@ -133,6 +136,30 @@ def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         text = counts.get("error") or ", ".join(f"{count} {name}" for name, count in counts.items())
         out.print(Text.assemble((f"{family:<9}", "bold"), text))
     typer.echo(f"in {place}")
+
+
+def _embed_waiting(app: App, caller: Caller) -> None:
+    """Embed what was stored without a server, so that it is found by its meaning, too."""
+    with suppress(Unavailable):  # a damaged file: the search reports it
+        app.notes.open_local()
+        app.notes.worker.embed_waiting(MAX_EMBEDDING_S)
+    app.recall.embed_waiting(caller, MAX_EMBEDDING_S)
+
+
+def _waiting_text(app: App, caller: Caller) -> str:
+    """What search by meaning does not find yet. Empty if nothing waits for its vector, or none is wanted."""
+    if app.settings.embedder == "none":
+        return ""
+    notes = 0
+    with suppress(Unavailable):
+        notes = app.notes.reader.totals(caller).waiting
+    if not notes and not app.recall.worker.has_waiting_texts():
+        return ""
+    which = "1 note has" if notes == 1 else f"{notes:,} notes have" if notes else "Some memories have"
+    return (
+        f"{which} no vector yet, so search by meaning finds less. A running server computes the vectors: "
+        "`memory-mcp open` starts one."
+    )
 
 
 def _lacks_model(app: App, caller: Caller) -> bool:

@@ -1,9 +1,11 @@
 """The background worker that embeds the texts in durable queues."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -134,6 +136,13 @@ class EmbeddingWorker:
         for queue in list(self._queues_with_model):
             queue.release(self._name)
 
+    def embed_waiting(self, timeout_s: float) -> None:
+        """Embed waiting texts in this thread, until none is left or the time is over. For a command: it starts no
+        thread. Texts that fail stay in their queue."""
+        for queue in self._all_queues():
+            with suppress(Unavailable):
+                self._process(queue, timeout_s)
+
     def wake(self) -> None:
         self._wake.set()
 
@@ -174,7 +183,7 @@ class EmbeddingWorker:
                     is_first = False
                 self._process_all()
                 self._recover()
-                self._wake.wait(BUSY_POLL_INTERVAL_S if self._has_waiting_texts() else POLL_INTERVAL_S)
+                self._wake.wait(BUSY_POLL_INTERVAL_S if self.has_waiting_texts() else POLL_INTERVAL_S)
                 self._wake.clear()
             except Unavailable as exc:
                 self._back_off(exc.message)
@@ -191,7 +200,8 @@ class EmbeddingWorker:
     def _all_queues(self) -> Iterable[TextQueue]:
         return () if self._embedders.are_off else self._queues()
 
-    def _has_waiting_texts(self) -> bool:
+    def has_waiting_texts(self) -> bool:
+        """In the open files."""
         return any(queue.is_waiting() for queue in self._all_queues())
 
     def _back_off(self, reason: str) -> None:
@@ -225,14 +235,16 @@ class EmbeddingWorker:
         if failed:
             raise failed
 
-    def _process(self, queue: TextQueue) -> None:
-        """Embed the waiting texts. Raises Unavailable."""
+    def _process(self, queue: TextQueue, timeout_s: float = math.inf) -> None:
+        """Embed the waiting texts. The time, after which no further ones are claimed, begins when the embedder is
+        chosen. Raises Unavailable."""
         if queue in self._queues_with_model and not queue.is_waiting():
             return
         embedder = self._choose_embedder(queue)
         self._has_no_embedder = embedder is None
         space = queue.space()
-        while embedder and space and not self._stopping.is_set() and (jobs := queue.claim(self._name)):
+        until = time.monotonic() + timeout_s
+        while embedder and space and not self._is_over(until) and (jobs := queue.claim(self._name)):
             try:
                 done = _assign_vectors(jobs, self._embed(embedder, space, jobs))
             except Unavailable as exc:
@@ -244,6 +256,9 @@ class EmbeddingWorker:
                 queue.release(self._name)
                 return
             self._recover()
+
+    def _is_over(self, until: float) -> bool:
+        return self._stopping.is_set() or time.monotonic() >= until
 
     def _embed(self, embedder: Embedder, space: Space, jobs: Sequence[EmbeddingJob]) -> "Floats":
         """Embed in batches: a long note has hundreds of parts, and the server must be able to stop. Raises Unavailable

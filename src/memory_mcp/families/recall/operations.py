@@ -3,6 +3,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import TimeoutError as Late
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -127,6 +128,15 @@ class Recall:
             searched_span=searched(query.created),
             notice=" ".join(filter(None, notices)) or None,
         )
+
+    def embed_waiting(self, caller: Caller, timeout_s: float) -> None:
+        """Index the newest texts and embed them, each for a limited time. For a command: it does nothing in the
+        background."""
+        until = time.monotonic() + timeout_s
+        for indexer in self._indexers.values():
+            with suppress(Late, AppError):  # the search reports it
+                indexer.request(caller).result(timeout=max(0.0, until - time.monotonic()))
+        self.worker.embed_waiting(timeout_s)
 
     def matches(self, caller: Caller, session: Session, query: RecallQuery) -> dict[str, list[Match]]:
         """The matches of each family that can be searched in time, in its own order."""
