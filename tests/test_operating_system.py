@@ -19,7 +19,7 @@ from memory_mcp.engines.files import atomic_write, data_directory
 from memory_mcp.errors import Invalid
 from memory_mcp.families.stores import paths
 from memory_mcp.operating_system import OperatingSystem
-from memory_mcp.peers import Peers
+from memory_mcp.peers import SocketPeers
 from tests.processes import environment
 from tests.wire import HELLO, Stdio, http_server
 
@@ -79,7 +79,7 @@ def test_without_permissions_and_sockets_nothing_is_changed_or_sent(
     data_directory.prepare(tmp_path)
     atomic_write.sync(tmp_path)
     assert tmp_path.stat().st_mode & 0o777 == 0o755
-    peers = Peers(tmp_path / "servers")
+    peers = SocketPeers(tmp_path / "servers")
     peers.listen(lambda change: None)
     peers.publish(Change("local", (), list_changed=True))
     peers.close()

@@ -1,8 +1,8 @@
-"""Peers: the other servers on the same data directory. They are notified of changes, so that their clients are, too.
+"""Peers: the other servers on the same data. They are notified of changes, so that their clients are, too.
 
-Each server has a datagram socket in servers/, which costs nothing while no server writes. Delivery is best effort: a
-lost message loses a notification and no memory. Where the system has no such sockets (Windows), clients of other
-processes are not notified.
+On one data directory each server has a datagram socket in servers/, which costs nothing while no server writes; on one
+PostgreSQL, engines/postgres/notifications.py. Delivery is best effort: a lost message loses a notification and no
+memory. Where the system has no such sockets (Windows), clients of other processes are not notified.
 """
 
 import json
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Protocol
 
 from memory_mcp import operating_system, unix_sockets
 from memory_mcp.changes import Change
@@ -28,7 +29,23 @@ SEND_TIMEOUT_S = 0.1  # for a peer to accept a message: its queue is short and e
 RETRY_INTERVAL_S = 5.0  # for which a peer that did not accept a message gets no further ones
 
 
-class Peers:
+class Peers(Protocol):
+    def listen(
+        self, listener: Callable[[Change], None], disconnect_unwanted: Callable[[], None] = lambda: None
+    ) -> None:
+        """Call `listener` for every change another server publishes, and `disconnect_unwanted` when another server has
+        marked clients to disconnect. Both are called in a separate thread."""
+
+    def publish(self, change: Change) -> None:
+        """Send a change to every other server. Never fails: a server that does not listen misses it."""
+
+    def request_disconnects(self) -> None:
+        """Ask every other server to disconnect those of its clients that are marked for it."""
+
+    def close(self) -> None: ...
+
+
+class SocketPeers:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._own = folder / f"{new_id()[:12]}.sock"
@@ -38,8 +55,6 @@ class Peers:
     def listen(
         self, listener: Callable[[Change], None], disconnect_unwanted: Callable[[], None] = lambda: None
     ) -> None:
-        """Call `listener` for every change another server publishes, and `disconnect_unwanted` when another server has
-        marked clients to disconnect. Both are called in a separate thread."""
         if not operating_system.THIS.has_unix_sockets:
             return
         receiving = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -59,12 +74,10 @@ class Peers:
         ).start()
 
     def publish(self, change: Change) -> None:
-        """Send a change to every other server. Never fails: a server that does not listen misses it."""
-        message = json.dumps(asdict(change)).encode()
+        message = encode(change)
         self._send_to_all(lambda sending, address: sending.sendto(message, address))
 
     def request_disconnects(self) -> None:
-        """Ask every other server to disconnect those of its clients that are marked for it."""
         self._send_to_all(lambda sending, address: sending.sendto(DISCONNECT_UNWANTED, address))
 
     def close(self) -> None:
@@ -92,18 +105,27 @@ class Peers:
     ) -> None:
         with suppress(OSError):  # closed: the server stops
             while message := receiving.recv(MAX_MESSAGE_BYTES):
-                try:
-                    if message == DISCONNECT_UNWANTED:
-                        disconnect_unwanted()
-                        continue
-                    fields = json.loads(message)
-                    topics = tuple(fields.get("topics", ()))  # older servers have none
-                    where = fields.get("namespace")
-                    listener(Change(fields["user"], tuple(fields["uris"]), fields["list_changed"], topics, where))
-                except (ValueError, KeyError, TypeError):
-                    log.warning("A message from another server could not be read")
-                except Unavailable as exc:
-                    log.warning("A request of another server failed: %s", exc.message)
+                dispatch(message, listener, disconnect_unwanted)
+
+
+def encode(change: Change) -> bytes:
+    return json.dumps(asdict(change)).encode()
+
+
+def dispatch(message: bytes, listener: Callable[[Change], None], disconnect_unwanted: Callable[[], None]) -> None:
+    """Do what another server's message says."""
+    try:
+        if message == DISCONNECT_UNWANTED:
+            disconnect_unwanted()
+            return
+        fields = json.loads(message)
+        topics = tuple(fields.get("topics", ()))  # older servers have none
+        where = fields.get("namespace")
+        listener(Change(fields["user"], tuple(fields["uris"]), fields["list_changed"], topics, where))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        log.warning("A message from another server could not be read")
+    except Unavailable as exc:
+        log.warning("A request of another server failed: %s", exc.message)
 
 
 def _send(sending: socket.socket, path: Path, send: Callable[[socket.socket, str], object]) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.clock import Clock
 from memory_mcp.errors import Invalid, Unusable
 from memory_mcp.families.family import Family
+from memory_mcp.peers import Peers, SocketPeers
 from memory_mcp.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,6 +28,15 @@ def open_cluster(settings: Settings, clock: Clock, families: Iterable[Family[Any
     with closing(Cluster(str(settings.database_url), clock=clock)) as cluster:
         cluster.open([kind.tables for family in families for kind in family.databases if kind.postgres])
         yield cluster
+
+
+def create_peers(settings: Settings) -> Peers:
+    """The other servers on the same database, or on the same data directory."""
+    if not settings.database_url:
+        return SocketPeers(settings.data_dir / "servers")
+    from memory_mcp.engines.postgres.notifications import DatabasePeers
+
+    return DatabasePeers(settings.database_url)
 
 
 def check_families(families: Mapping[str, Family[Any]], served: Mapping[str, Family[Any]]) -> None:

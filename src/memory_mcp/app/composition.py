@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from memory_mcp.access.usage import Analytics, Coverage
 from memory_mcp.app.access import Access, ServerFiles, create_access, open_server_files
-from memory_mcp.app.cluster import check_families, open_cluster
+from memory_mcp.app.cluster import check_families, create_peers, open_cluster
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
@@ -162,13 +162,14 @@ def open_app(
     served = registry.select(families, settings.families)
     with ExitStack() as stack:
         files = open_server_files(settings, clock, stack)
-        changes, peers = Changes(), Peers(settings.data_dir / "servers")
+        changes = Changes()
         servers = Servers(settings.data_dir / "servers")
-        changes.listen(peers.publish)
         cluster = None
         if settings.database_url:
             check_families(families, served)
             cluster = stack.enter_context(open_cluster(settings, clock, families.values()))
+        peers = create_peers(settings)
+        changes.listen(peers.publish)
         context = Context(
             settings,
             clock,

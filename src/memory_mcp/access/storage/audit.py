@@ -44,7 +44,7 @@ def of(tx: Read, user: str, before: int | None, limit: int) -> list[AuditRecord]
     rows = tx.all(
         """
         SELECT id, at, action, key_id, client, ip, details FROM audit
-        WHERE user_id = :user AND (:before IS NULL OR id < :before)
+        WHERE user_id = :user AND (id < :before OR :before IS NULL)
         ORDER BY id DESC LIMIT :limit
         """,
         {"user": user, "before": before, "limit": limit},

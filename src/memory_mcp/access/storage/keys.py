@@ -59,7 +59,7 @@ def revoke(tx: Write, key_id: str, user: str | None) -> str | None:
     row = tx.one(
         """
         UPDATE keys SET revoked_at = :now
-        WHERE id = :id AND revoked_at IS NULL AND (:user IS NULL OR user_id = :user)
+        WHERE id = :id AND revoked_at IS NULL AND (user_id = :user OR :user IS NULL)
         RETURNING user_id
         """,
         {"id": key_id, "user": user, "now": tx.stamp},

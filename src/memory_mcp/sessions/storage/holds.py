@@ -5,7 +5,7 @@ from memory_mcp.engines.transactions import Read, Write
 
 def add_server(tx: Write, server_id: str, persists: bool) -> None:
     tx.all(
-        "INSERT OR IGNORE INTO servers (id, persists, started_at) VALUES (:id, :persists, :now)",
+        "INSERT INTO servers (id, persists, started_at) VALUES (:id, :persists, :now) ON CONFLICT DO NOTHING",
         {"id": server_id, "persists": persists, "now": tx.stamp},
     )
 
@@ -28,8 +28,8 @@ def hold(tx: Write, server_id: str, connection_id: str, user: str, session_id: s
     values = {"server": server_id, "connection": connection_id, "user": user, "session": session_id}
     tx.all(
         """
-        INSERT OR IGNORE INTO held_sessions (server_id, connection_id, user_id, session_id, is_named)
-        VALUES (:server, :connection, :user, :session, :is_named)
+        INSERT INTO held_sessions (server_id, connection_id, user_id, session_id, is_named)
+        VALUES (:server, :connection, :user, :session, :is_named) ON CONFLICT DO NOTHING
         """,
         values | {"is_named": is_named},
     )
@@ -47,7 +47,10 @@ def held_by(tx: Read, server_id: str) -> list[tuple[str, str, str, int]]:
 def save_ended(tx: Write, user: str, session_id: str) -> None:
     """Store that a session has ended, and that its data stays for now."""
     tx.all(
-        "INSERT OR REPLACE INTO kept_sessions (user_id, session_id, ended_at) VALUES (:user, :session, :now)",
+        """
+        INSERT INTO kept_sessions (user_id, session_id, ended_at) VALUES (:user, :session, :now)
+        ON CONFLICT (user_id, session_id) DO UPDATE SET ended_at = excluded.ended_at
+        """,
         {"user": user, "session": session_id, "now": tx.stamp},
     )
 

@@ -59,7 +59,7 @@ def save(tx: Write, user: str, node: str, merged: Record, also_in: str | None) -
     tx.all("UPDATE places SET seq = :seq, node = :node WHERE user_id = :user AND id = :id", values)
     for namespace in {merged.namespace, also_in} - {None}:
         tx.all(
-            "INSERT OR IGNORE INTO places VALUES (:user, :id, :namespace, :seq, :node)",
+            "INSERT INTO places VALUES (:user, :id, :namespace, :seq, :node) ON CONFLICT DO NOTHING",
             {**values, "namespace": namespace},
         )
 
@@ -71,7 +71,7 @@ def last_change(tx: Read, user: str) -> int:
 
 _CHANGED = """
     places.user_id = :user AND places.namespace = :namespace AND seq > :after
-        AND (node IS NOT :except_node OR seq <= :doubt)
+        AND (node IS DISTINCT FROM :except_node OR seq <= :doubt)
 """
 
 

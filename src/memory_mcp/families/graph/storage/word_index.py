@@ -77,10 +77,10 @@ class GraphWordIndex(SingleTermIndex):
         rows = self.tx.all(
             """
             SELECT entity.number, 1.0 FROM indexed AS entity WHERE entity.observation_id IS NULL AND (
-                EXISTS (SELECT 1 FROM entities WHERE id = entity.entity_id AND instr(name, :text))
+                EXISTS (SELECT 1 FROM entities WHERE id = entity.entity_id AND instr(name, :text) > 0)
                 OR EXISTS (
                     SELECT 1 FROM observations
-                    WHERE entity_id = entity.entity_id AND deleted_at IS NULL AND instr(content, :text)
+                    WHERE entity_id = entity.entity_id AND deleted_at IS NULL AND instr(content, :text) > 0
                 )
             ) LIMIT :limit
             """,
@@ -103,7 +103,7 @@ def ids_by_number(tx: Read, numbers: Sequence[int]) -> Mapping[int, str]:
     rows = tx.all(
         """
         SELECT number, entity_id FROM indexed JOIN entities ON entities.id = entity_id AND deleted_at IS NULL
-        WHERE number IN (SELECT value FROM json_each(:numbers))
+        WHERE number IN (SELECT CAST(value AS BIGINT) FROM json_each(:numbers))
         """,
         {"numbers": to_json(list(numbers))},
     )

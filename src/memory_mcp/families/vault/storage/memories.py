@@ -34,7 +34,10 @@ def upsert(tx: Write, session_id: str, memory: NewMemory) -> bool:
     index_written(tx, id_, memory)
     if former and memory.scope == "session":
         tx.all(
-            "INSERT OR REPLACE INTO session_updates (memory_id, updated_at) VALUES (:id, :now)",
+            """
+            INSERT INTO session_updates (memory_id, updated_at) VALUES (:id, :now)
+            ON CONFLICT (memory_id) DO UPDATE SET updated_at = excluded.updated_at
+            """,
             values | {"id": id_},
         )
     return former is None
@@ -112,7 +115,8 @@ def equal_to(
         f"""
         SELECT id FROM {scope}_memories WHERE {OWN_ROWS[scope]} AND key = :text AND {tagged(scope, tags)}
         UNION ALL
-        SELECT id FROM {scope}_memories WHERE id IN (SELECT value FROM json_each(:among)) AND content = :text
+        SELECT id FROM {scope}_memories
+        WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:among)) AND content = :text
         """,
         {"text": text, "session_id": session_id, "among": to_json(among), **tag_values(tags)},
     )
@@ -136,7 +140,7 @@ def hits(tx: Read, scope: MemoryScope, relevances: Mapping[int, float]) -> dict[
     rows = tx.all(
         f"""
         SELECT id, key, content, tags, created_at, {_updated_at(scope)}
-        FROM {_with_updates(scope)} WHERE id IN (SELECT value FROM json_each(:ids))
+        FROM {_with_updates(scope)} WHERE id IN (SELECT CAST(value AS BIGINT) FROM json_each(:ids))
         """,
         {"ids": to_json(list(relevances))},
     )

@@ -84,7 +84,7 @@ class VaultWordIndex(SingleTermIndex):
             f"""
             SELECT id, 1.0 FROM {self.scope}_memories
             WHERE {OWN_ROWS[self.scope]} AND {tagged(self.scope, self.tags)}
-                AND (instr(key, :text) OR instr(content, :text))
+                AND (instr(key, :text) > 0 OR instr(content, :text) > 0)
             ORDER BY id DESC LIMIT :limit
             """,
             self._values() | {"text": text, "limit": limit},
