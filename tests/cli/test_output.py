@@ -36,6 +36,14 @@ def test_a_narrow_terminal_cuts_no_value(keyed: tuple[Path, dict[str, str]], col
     assert is_table is (columns == 400)
 
 
+def test_output_that_cannot_be_written_is_one_sentence(keyed: tuple[Path, dict[str, str]]) -> None:
+    with Path("/dev/full").open("w") as full:
+        process = Process(["keys", "list", "--data-dir", keyed[0]], stdout=full, stderr=subprocess.PIPE)
+        assert process.stderr is not None
+        assert process.stderr.read() == "memory-mcp: The output cannot be written (No space left on device).\n"
+        assert process.wait(60) == 1
+
+
 def test_a_pipe_gets_one_line_for_each_key(keyed: tuple[Path, dict[str, str]]) -> None:
     data_dir, key = keyed
     _, line = run("keys", "list", "--data-dir", data_dir).stdout.splitlines()

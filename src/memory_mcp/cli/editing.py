@@ -85,7 +85,8 @@ def _print_list(rows: list[tuple[str, str, str]]) -> None:
     for at, ref, title in rows:
         line = Text.assemble((f"{at[:16].replace('T', ' '):<16}  ", "dim"), (ref, "cyan"))
         short = " ".join(title.split())
-        short = short if len(short) <= MAX_TITLE_CHARS else f"{short[: MAX_TITLE_CHARS - 1]}…"
+        if out.is_terminal and len(short) > MAX_TITLE_CHARS:
+            short = f"{short[: MAX_TITLE_CHARS - 1]}…"
         out.print(line.append(f"  {short}") if short else line, soft_wrap=True)
 
 
@@ -265,11 +266,13 @@ def _command(verb: str, ref: str, data_dir: Path | None, *options: str) -> str:
 
 
 def _confirm(target: _Target, *, for_good: bool) -> None:
-    """Raises Invalid without a terminal, and Abort if the answer is no."""
+    """Raises Invalid without a terminal, and if the answer is no."""
     if not sys.stdin.isatty():
         raise Invalid("Deleting asks for confirmation. Give --yes to skip that.")
-    typer.echo(f"{target.title}: {' '.join(target.content.split())[:200]}")
-    typer.confirm(f"Delete {target.ref}{' for good' if for_good else ''}?", abort=True)
+    title, content = (" ".join(text.split()) for text in (target.title, target.content))
+    typer.echo((content if content.startswith(title.removesuffix("…")) else f"{title}: {content}")[:280])
+    if not typer.confirm(f"Delete {target.ref}{' for good' if for_good else ''}?"):
+        raise Invalid("Nothing was deleted.")
 
 
 def _copies(app: App) -> UndoCopies:

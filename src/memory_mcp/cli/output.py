@@ -1,5 +1,6 @@
 """What verbs print: tables that fit the terminal, JSON, errors, and the end of a pipe."""
 
+import errno
 import json
 import os
 import sys
@@ -73,26 +74,32 @@ def print_error(code: str, message: str, hint: str = "", *, as_json: bool) -> No
 
 @contextmanager
 def end_at_closed_pipe() -> Iterator[None]:
-    """End with status 0, without a message, when the reader of stdout, such as `head`, has all that it wants.
+    """End with status 0, without a message, when the reader of stdout, such as `head`, has all that it wants, and with
+    status 1 and one sentence when stdout cannot be written, such as to a full disk.
 
-    Typer and Rich catch the error and exit with status 1 instead: then it is the context of their SystemExit."""
+    Typer and Rich catch the first error and exit with status 1 instead: then it is the context of their SystemExit."""
     try:
         yield
         sys.stdout.flush()
-    except BrokenPipeError:
-        _end_quietly()
+    except OSError as exc:
+        _end_without_output(exc)
     except SystemExit as ending:
         if isinstance(ending.__context__, BrokenPipeError):
-            _end_quietly()
+            _end_without_output(ending.__context__)
         try:
             sys.stdout.flush()
-        except BrokenPipeError:
-            _end_quietly()
+        except OSError as exc:
+            _end_without_output(exc)
         raise
 
 
-def _end_quietly() -> NoReturn:
-    """Python flushes stdout once more when it ends: what is left goes nowhere."""
+def _end_without_output(exc: OSError) -> NoReturn:
+    """Python flushes stdout once more when it ends: what is left goes nowhere. Raises another error than of stdout."""
+    is_closed = isinstance(exc, BrokenPipeError)
+    if not is_closed and (exc.filename or exc.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)):
+        raise exc
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]  # None: ValueError
-    sys.exit(0)
+    if not is_closed:
+        sys.stderr.write(f"memory-mcp: The output cannot be written ({exc.strerror}).\n")
+    sys.exit(0 if is_closed else 1)
