@@ -154,6 +154,22 @@ def test_what_was_added_without_a_server_is_found_by_its_meaning(
         assert "no vector" not in shown.err
 
 
+def test_a_damaged_file_is_reported_first_with_what_to_type(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert left_with("add", TEAPOT) == 0
+    (here / "notes.db").write_bytes(b"no database" * 1000)
+    capsys.readouterr()
+    assert left_with("search", "zebra", "--data-dir", str(here)) == 1
+    shown = capsys.readouterr()
+    assert shown.out == "Nothing matches in the rest.\n"
+    assert shown.err.startswith("notes: ")
+    assert f"`memory-mcp doctor --data-dir {here}`" in shown.err
+    assert left_with("search", "zebra", "--json") == 1
+    assert "recall_overview" not in capsys.readouterr().out
+    assert left_with("doctor") == 1
+    advice = capsys.readouterr().out
+    assert advice.count("memory-mcp restore FILE --data-dir") == 1
+
+
 def test_stats_count_every_family(tmp_path: Path) -> None:
     run_json(tmp_path, "add", TEAPOT)
     run_json(tmp_path, "add", TEAPOT, "--family", "vault", "--key", "k")

@@ -1,6 +1,7 @@
 """memory-mcp backup, restore, doctor, export, migrate."""
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,7 @@ from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.engines.files.data_dir_lock import RESTORING
 from memory_mcp.engines.files.file_tree import LeftOut
 from memory_mcp.errors import AppError
-from memory_mcp.families.maintenance import Finding
+from memory_mcp.families.maintenance import RESTORE_HINT, Finding
 from memory_mcp.families.registry import FAMILIES
 from memory_mcp.maintenance.exports import Export
 from memory_mcp.maintenance.model import Diagnosis
@@ -115,7 +116,7 @@ def doctor(
         log = str(chosen.data_dir / LOG)
         print_json({"well": found.is_well, "checked": found.checked, "findings": shown, "server_log": log})
     else:
-        _show(found, repair=repair)
+        _show(found, chosen.data_dir, repair=repair)
         if (chosen.data_dir / LOG).exists():
             typer.echo(f"The log of servers in the background is {chosen.data_dir / LOG}")
     if found.problems:
@@ -196,11 +197,13 @@ def settings_for_restore(
     return now.model_copy(update={"db_path": without.db_path}), now.vault_path
 
 
-def _show(found: Diagnosis, *, repair: bool) -> None:
+def _show(found: Diagnosis, data_dir: Path, *, repair: bool) -> None:
     out = console()
     for one in found.findings:
-        text = f" {one.check}: {one.place}: {one.message}"
+        text = f" {one.check}: {one.place}: {one.message.removesuffix(RESTORE_HINT).rstrip()}"
         out.print(Text.assemble((f"{one.state:>8}", COLOURS[one.state]), text), soft_wrap=True)
+    if any(one.message.endswith(RESTORE_HINT) for one in found.problems):
+        _print_restore_steps(data_dir)
     counted = ", ".join(f"{count} {what}" for what, count in found.checked.items())
     typer.echo(f"Checked {counted}.")
     repairable = sum(one.repairable for one in found.problems)
@@ -209,9 +212,21 @@ def _show(found: Diagnosis, *, repair: bool) -> None:
     elif not found.problems:
         typer.echo(f"No problems, but {len(found.notices)} to note: see above what is missing or was left out.")
     elif repairable and not repair:
-        typer.echo(f"{len(found.problems)} problems; memory-mcp doctor --repair repairs {repairable}.")
+        typer.echo(f"{_problems(found)}; memory-mcp doctor --repair repairs {repairable}.")
     else:
-        typer.echo(f"{len(found.problems)} problems are left.")
+        typer.echo(f"{_problems(found)} left.")
+
+
+def _problems(found: Diagnosis) -> str:
+    return "1 problem" if len(found.problems) == 1 else f"{len(found.problems)} problems"
+
+
+def _print_restore_steps(data_dir: Path) -> None:
+    folder = shlex.join(["--data-dir", str(data_dir)])
+    typer.echo(f"With a backup: memory-mcp restore FILE {folder}")
+    if (data_dir / "backups").is_dir():
+        typer.echo(f"Copies from before migrations are in {data_dir / 'backups'}")
+    typer.echo("Without one: stop all servers and move the damaged file to another folder. All other memories stay.")
 
 
 def _print_left_out(left_out: tuple[LeftOut, ...]) -> None:

@@ -1,7 +1,10 @@
 """memory-mcp search|add|show|stats: the memory from a terminal."""
 
+import shlex
 import sys
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -18,7 +21,7 @@ from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.recall.counts import counts_by_family
-from memory_mcp.families.recall.model import Recalled, RecallHit, RecallQuery
+from memory_mcp.families.recall.model import Incomplete, Recalled, RecallHit, RecallQuery
 from memory_mcp.families.recall.operations import NOTHING_FITS
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.stores.model import Metadata, ref_of
@@ -51,20 +54,36 @@ def search(
         _embed_waiting(app, caller)
         found = app.recall.recall(caller, new_session(caller), question)
         limits = BY_WORDS_ONLY if _lacks_model(app, caller) else _waiting_text(app, caller)
+    found = _for_people(found, data_dir)
     if as_json:
         print_json(TypeAdapter(Recalled).dump_python(found, mode="json"))
-        return
+    else:
+        _print_found(found, limits)
+    if any(missing.family not in found.searched for missing in found.incomplete):
+        raise typer.Exit(1)
+
+
+def _for_people(found: Recalled, data_dir: Path | None) -> Recalled:
+    """With commands to type where texts for models name tools, or a server."""
+    doctor = shlex.join(["memory-mcp", "doctor", *(["--data-dir", str(data_dir)] if data_dir else [])])
+    incomplete = [
+        Incomplete(one.family, one.error.replace("`memory-mcp doctor`, run where the server runs,", f"`{doctor}`"))
+        for one in found.incomplete
+    ]
+    notice = found.notice.replace(NOTHING_FITS, NOTHING_MATCHES) if found.notice else None
+    return replace(found, incomplete=incomplete, notice=notice)
+
+
+def _print_found(found: Recalled, limits: str) -> None:
+    for missing in found.incomplete:
+        typer.echo(f"{missing.family}: {missing.error}", err=True)
     out = console()
     for hit in found.hits:
         _print_hit(out, hit)
     if not found.hits:
-        out.print("Nothing matches.")
-    if found.notice:
-        typer.echo(NOTHING_MATCHES if found.notice == NOTHING_FITS else found.notice, err=True)
-    if limits:
-        typer.echo(limits, err=True)
-    for missing in found.incomplete:
-        typer.echo(f"{missing.family}: {missing.error}", err=True)
+        out.print("Nothing matches in the rest." if found.incomplete else "Nothing matches.")
+    for text in filter(None, (found.notice, limits)):
+        typer.echo(text, err=True)
 
 
 def add(

@@ -201,6 +201,7 @@ class Finding:
     state: Literal["notice", "problem", "repaired"]
     message: str
     repairable: bool = False
+    details: tuple[str, ...] = ()  # for --json
 
 
 @dataclass(frozen=True)

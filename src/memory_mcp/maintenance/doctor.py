@@ -137,7 +137,7 @@ class Doctor:
             return
         for fault in found:
             advice = "" if fault.message.startswith("a newer") else f" {RESTORE_HINT}"
-            yield Finding("database", file.name, "problem", f"{fault.message}.{advice}")
+            yield Finding("database", file.name, "problem", f"{fault.message}.{advice}", details=fault.details)
 
     # Caches
 

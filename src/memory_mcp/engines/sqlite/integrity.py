@@ -24,6 +24,7 @@ class Fault:
 
     message: str
     index: str | None = None  # the full-text index to be rebuilt, if that is all
+    details: tuple[str, ...] = ()  # in the words of SQLite
 
 
 def check_copy(path: Path, schema: Schema) -> str | None:
@@ -56,7 +57,11 @@ def faults(path: Path, schema: Schema, lock_path: Path) -> Iterator[Fault]:
         damaged = [text for (text,) in connection.execute(f"PRAGMA integrity_check({MAX_PROBLEMS})") if text != "ok"]
         indexes = list(word_indexes(connection))
         for text in damaged:
-            yield Fault(text, _named(text, indexes))
+            if index := _named(text, indexes):
+                yield Fault(text, index)
+        if others := tuple(text for text in damaged if not _named(text, indexes)):
+            yield Fault("it is damaged: parts of it cannot be read", details=others)
+            return
         for table, column, *_ in connection.execute("PRAGMA foreign_key_check").fetchall()[:MAX_PROBLEMS]:
             yield Fault(f"row {column} of {table} refers to something that is not there")
         reported = {_named(text, indexes) for text in damaged}
