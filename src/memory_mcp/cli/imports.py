@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,8 @@ INTO = {"notes": ("--namespace", "default"), "stores": ("--store", ""), "graph":
 """For each family, the option that names the destination, and its default; a store's default is the format's name."""
 
 OURS = "memory-mcp"  # what `memory-mcp export` writes
-STOPPED = "All that was imported is stored. The same command goes on: it adds only the rest."
+GOES_ON = "The same command goes on: it adds only the rest."
+STOPPED = f"Memories that were written by then are stored. {GOES_ON}"
 DRY = "This was a dry run: nothing was written."
 MAX_PROBLEMS_SHOWN = 20  # --json has more
 EXAMPLES = (
@@ -68,7 +70,7 @@ def import_own_export(
     with (
         _directories(dry_run, data_dir) as (chosen, new_files_dir),
         use_app(chosen, new_files_dir, creates=True) as (app, local),
-        show_progress(as_json, if_interrupted=_advice(dry_run)) as report_progress,
+        show_progress(as_json, if_interrupted=DRY if dry_run else STOPPED) as report_progress,
         unpack_export(path) as folder,
     ):
         taken = read_export(
@@ -89,12 +91,13 @@ def import_own_export(
 
 def run(plan: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = LOCAL_USER) -> None:
     """Import and report. Exits with 1 if anything was refused."""
+    report = plan.new_report()
     with (
         _directories(plan.dry_run, data_dir) as (chosen, new_files_dir),
         use_app(chosen, new_files_dir, creates=True) as (app, local),
-        show_progress(as_json, if_interrupted=_advice(plan.dry_run)) as report_progress,
+        show_progress(as_json, if_interrupted=partial(_advice_on_import, report)) as report_progress,
     ):
-        report = app.importers.run(caller_for(app, local, user), plan, report_progress)
+        app.importers.run(caller_for(app, local, user), plan, report_progress, report)
     if as_json:
         print_json(report.as_json())
     else:
@@ -103,8 +106,14 @@ def run(plan: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = L
         raise typer.Exit(1)
 
 
-def _advice(dry_run: bool) -> str:
-    return DRY if dry_run else STOPPED
+def _advice_on_import(report: Report) -> str:
+    """With the number of memories that are stored. Of a graph it is known only at the end."""
+    if report.dry_run:
+        return DRY
+    if report.family == "graph":
+        return STOPPED
+    stored = "1 memory is" if report.imported == 1 else f"{report.imported:,} memories are"
+    return f"{stored} stored. {GOES_ON}"
 
 
 @contextmanager

@@ -35,6 +35,9 @@ class ImportPlan:
     def family(self) -> Family:
         return FORMATS[self.format]
 
+    def new_report(self) -> "Report":
+        return Report(self.format, self.family, self.into, self.dry_run)
+
 
 # Results of the readers
 

@@ -55,13 +55,19 @@ class Importers:
         self._graph = graph
         self._lock = FileLock(folder / "import.lock")
 
-    def run(self, caller: Caller, plan: ImportPlan, report_progress: ReportProgress = report_nothing) -> Report:
-        """Import everything and report the result. A dry run writes nothing.
+    def run(
+        self,
+        caller: Caller,
+        plan: ImportPlan,
+        report_progress: ReportProgress = report_nothing,
+        report: Report | None = None,
+    ) -> Report:
+        """Import everything and report the result, in `report` if that is given. A dry run writes nothing.
 
         A memory that cannot be imported is reported, and does not stop the others. Raises Invalid, before anything is
         written, for a file that is not of this format.
         """
-        report = Report(plan.format, plan.family, plan.into, plan.dry_run)
+        report = report or plan.new_report()
         steps = {"notes": self._import_notes, "stores": self._import_files, "graph": self._import_graph}
         # One import at a time: two imports of the same file would add everything twice.
         with nullcontext() if plan.dry_run else self._lock.acquire():
