@@ -37,8 +37,11 @@ def test_a_narrow_terminal_cuts_no_value(keyed: tuple[Path, dict[str, str]], col
 
 
 def test_output_that_cannot_be_written_is_one_sentence(keyed: tuple[Path, dict[str, str]]) -> None:
-    with Path("/dev/full").open("w") as full:
-        process = Process(["keys", "list", "--data-dir", keyed[0]], stdout=full, stderr=subprocess.PIPE)
+    arguments = ["keys", "list", "--data-dir", keyed[0]]
+    with (
+        Path("/dev/full").open("w") as full,
+        Process(arguments, stdout=full, stderr=subprocess.PIPE) as process,
+    ):
         assert process.stderr is not None
         assert process.stderr.read() == "memory-mcp: The output cannot be written (No space left on device).\n"
         assert process.wait(60) == 1
