@@ -39,9 +39,11 @@ class RelayOptions:
             if argument.startswith(flag + "="):
                 found = argument.partition("=")[2]
             elif argument == flag:
-                if number + 1 == len(self.arguments):
-                    raise NotShared(f"{flag} has no value")
-                found = self.arguments[number + 1]
+                found = self.arguments[number + 1] if number + 1 < len(self.arguments) else ""
+            else:
+                continue
+            if not found:
+                raise NotShared(f"{flag} has no value")
         return found
 
 
