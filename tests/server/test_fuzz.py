@@ -33,7 +33,7 @@ AT_ONCE = 20  # lines sent before one waits for answers
 INSIDES = re.compile(
     r"""/src/|site-packages|Traceback|File\ \\?"|pydantic|\.py\b
     |\w+\.db\b|apsw|SQLITE|no\ such\ (?:table|column)|constraint\ failed
-    |\b(?:FROM|INTO|UPDATE)\ (?:notes|vault|session|project|entit|observ|relation|api_keys|keys|users|servers|holds)
+    |\b(?-i:FROM|INTO|UPDATE)\ (?:notes|vault|session|project|entit|observ|relation|api_keys|keys|users|servers|holds)
     |The\ server\ failed\ here""",
     re.VERBOSE | re.IGNORECASE,
 )

@@ -21,7 +21,7 @@ def test_a_fact_is_read_corrected_and_deleted_with_undo(page: Page, site: Site) 
     expect(article.locator("pre")).to_contain_text('"content": "On the **second** floor"')
 
     page.get_by_role("link", name="Edit").click()
-    page.get_by_label("Markdown").fill("On the third floor")
+    page.get_by_label("Markdown", exact=True).fill("On the third floor")
     site.call("commit_memory", scope="vault", key="Ann's desk", content="In the attic", tags=["office"])
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("alert", name="Changed meanwhile")).to_contain_text("In the attic")

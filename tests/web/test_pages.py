@@ -135,7 +135,7 @@ def test_the_first_day_shows_how_to_begin(browser: Browser, site: Site) -> None:
     expect(page.get_by_role("img")).to_have_count(0)
     assert_accessible(page)
     steps.get_by_role("link", name="Write a note").click()
-    page.get_by_label("Markdown").fill("My first note")
+    page.get_by_label("Markdown", exact=True).fill("My first note")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("article")).to_contain_text("My first note")  # it is saved
     page.get_by_role("link", name="Home").click()
@@ -208,7 +208,9 @@ def test_a_note_is_written_edited_restored_and_deleted_with_undo(page: Page, sit
     page.get_by_role("main").focus()
     page.keyboard.press("n")
     page.get_by_label("Title").fill("Tea")
-    page.get_by_label("Markdown").fill("**Green** tea, see [[Backups]] and [[Cups]] <script>alert(1)</script> #drinks")
+    page.get_by_label("Markdown", exact=True).fill(
+        "**Green** tea, see [[Backups]] and [[Cups]] <script>alert(1)</script> #drinks"
+    )
     preview = page.get_by_role("region", name="Preview")
     expect(preview.locator("strong")).to_have_text("Green")
     expect(preview).to_contain_text("<script>")
@@ -223,7 +225,7 @@ def test_a_note_is_written_edited_restored_and_deleted_with_undo(page: Page, sit
     page.get_by_role("searchbox", name="Link to").fill("Disaster plan")
     page.get_by_role("button", name="Disaster plan", exact=True).click()
     expect(page.get_by_role("button", name="Remove the link to Disaster plan")).to_be_visible()
-    page.get_by_label("Markdown").fill("Black tea")
+    page.get_by_label("Markdown", exact=True).fill("Black tea")
     page.get_by_label("Tags").fill("hot")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("link", name="#hot")).to_be_visible()
@@ -330,7 +332,7 @@ def test_a_file_of_a_store_is_found_in_the_tree_and_edited(page: Page, site: Sit
     page.get_by_role("link", name="bob").click()
     expect(page.get_by_text("Bob leads the team.")).to_be_visible()
     page.get_by_role("link", name="Edit").click()
-    page.get_by_label("Markdown").fill("Bob has left.")
+    page.get_by_label("Markdown", exact=True).fill("Bob has left.")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved")).to_be_visible()
     expect(page.get_by_text("Bob has left.")).to_be_visible()
@@ -346,7 +348,7 @@ def test_a_file_is_written_and_deleted_with_undo_by_keyboard_alone(page: Page, s
     page.keyboard.press("End")
     page.keyboard.type("cleo")
     page.get_by_label("Tags").fill("people")
-    page.get_by_label("Markdown").fill("Cleo paints.")
+    page.get_by_label("Markdown", exact=True).fill("Cleo paints.")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("heading", level=2, name="people/cleo")).to_be_visible()
     expect(page.get_by_role("navigation", name="Files of default").get_by_role("link", name="cleo")).to_be_visible()
@@ -368,10 +370,10 @@ def test_a_file_is_written_and_deleted_with_undo_by_keyboard_alone(page: Page, s
 def test_a_file_that_cannot_be_written_says_why(page: Page) -> None:
     page.goto("/stores/default/people?new=1")
     page.get_by_label("Path").fill("people/ann")
-    page.get_by_label("Markdown").fill("Another Ann")
+    page.get_by_label("Markdown", exact=True).fill("Another Ann")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("alert")).to_contain_text("already")
-    expect(page.get_by_label("Markdown")).to_have_value("Another Ann")
+    expect(page.get_by_label("Markdown", exact=True)).to_have_value("Another Ann")
     assert_accessible(page)
 
 

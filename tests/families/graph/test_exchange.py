@@ -73,7 +73,7 @@ def test_an_import_adds_new_items_and_counts_impossible_ones(tmp_path: Path) -> 
         {"type": "entity", "name": "Ann", "entityType": "cat", "observations": ["likes tea", "sings"]},
         {"type": "relation", "from": "Ann", "to": "Unknown", "relationType": "knows"},
     ]
-    into = ("--project", "house", "--data-dir", tmp_path, "--json")
+    into = ("--project", "house", "--data-dir", tmp_path / "data", "--json")
     for name, text in (("one", FILE), ("two", "\n".join(map(json.dumps, more)))):
         (tmp_path / name).write_text(text, encoding="utf-8")
         report = json.loads(run("graph", "import", tmp_path / name, *into))
@@ -163,8 +163,9 @@ def test_written_lines_are_read_as_written(
 
 def test_the_picture_shows_every_entity_and_relation(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(FILE.replace("Ann", "A<n>&"), encoding="utf-8")
-    run("graph", "import", tmp_path / "in.jsonl", "--project", "house", "--data-dir", tmp_path)
-    drawn = ElementTree.fromstring(run("graph", "picture", "house", "--data-dir", tmp_path))  # noqa: S314  # our own
+    run("graph", "import", tmp_path / "in.jsonl", "--project", "house", "--data-dir", tmp_path / "data")
+    picture = run("graph", "picture", "house", "--data-dir", tmp_path / "data")
+    drawn = ElementTree.fromstring(picture)  # noqa: S314  # our own
 
     svg = "{http://www.w3.org/2000/svg}"
     assert len(drawn.findall(f".//{svg}circle")) == 2

@@ -7,7 +7,6 @@ servers nor the small queries of other users, so its priority is low for as long
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from memory_mcp.engines.isolation.launch import total_niceness
 
@@ -17,6 +16,7 @@ POLL_INTERVAL_S = 0.25
 MAX_REQUEST_S = 0.5  # processor time of one request; beyond, its engine is busy
 MAX_LOAD = 0.5  # processors that an engine uses on average; beyond, it is busy with many small requests
 MIN_LOAD = 0.1  # below, it is no longer busy
+MAX_ROUNDS = 5  # over all threads of a process, to set their niceness
 HALF_LIFE_S = 1.0  # after which what an engine has used counts half in the average
 
 
@@ -70,8 +70,26 @@ class Priority:
                 self._set(normal)
 
     def _set(self, niceness: int) -> None:
-        """Set the niceness, beyond the server's, of all threads and of those they start."""
+        """Set the niceness, beyond the server's, of all threads and of those they start.
+
+        Several rounds: meanwhile a thread may start another, which has the niceness that its own had until then.
+        """
+        total = total_niceness(niceness, self._server_niceness)
+        for _ in range(MAX_ROUNDS):
+            if sum(_set_of_thread(thread, total) for thread in self._all_threads()) == 0:
+                return
+
+    def _all_threads(self) -> list[int]:
         threads = ["0"] if self._threads is None else os.listdir(self._threads)  # noqa: PTH208  # its path is closed
-        for thread in threads:
-            with suppress(OSError):  # it has just ended, or this process may not raise its priority
-                os.setpriority(os.PRIO_PROCESS, int(thread), total_niceness(niceness, self._server_niceness))
+        return [int(thread) for thread in threads]
+
+
+def _set_of_thread(thread: int, niceness: int) -> bool:
+    """Whether it had another niceness before."""
+    try:
+        if os.getpriority(os.PRIO_PROCESS, thread) == niceness:
+            return False
+        os.setpriority(os.PRIO_PROCESS, thread, niceness)
+    except OSError:  # it has just ended, or this process may not raise its priority
+        return False
+    return True
