@@ -1,6 +1,7 @@
 import os
 import re
 import shutil
+import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -34,6 +35,7 @@ hypothesis.settings.load_profile("house")
 
 os.environ |= SHARED  # for processes that inherit our environment
 use_memory()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background of a shell may ignore it
 
 POSIX_ONLY = re.compile(
     r"^(?:from tests\.(?:processes|wire|terminal|web|sync)\b|import (?:fcntl|pty|resource|termios))", re.MULTILINE
