@@ -2,7 +2,7 @@
 
 import gc
 
-MAX_YOUNG_OBJECTS = 20_000  # a long query makes tens of thousands at once; Python's default is 700
+MAX_YOUNG_OBJECTS = 5_000  # Python's default is 700, and a long query makes tens of thousands at once
 
 
 def start_collection() -> None:

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from memory_mcp.errors import Unavailable
+from memory_mcp.operating_system import lower_thread_priority
 from memory_mcp.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -19,6 +20,7 @@ log = logging.getLogger(__name__)
 MAX_WAITING_PER_USER = 1000  # calls; a client over stdio has at most 256 under way
 RETRY_AFTER_S = 5
 ACCESS_THREADS = 8
+ACCESS_NICENESS = 10  # a wrong key takes a quarter of a second of a processor, and anyone can send it
 
 T = TypeVar("T")
 
@@ -142,8 +144,12 @@ class _Job:
 class Workers:
     """A pool of threads behind fair slots. Its threads are daemons: the process can end without them."""
 
-    def __init__(self, name: str, threads: int, *, shares: Shares | None = None, max_wait_s: float = 30.0) -> None:
+    def __init__(
+        self, name: str, threads: int, *, shares: Shares | None = None, max_wait_s: float = 30.0, niceness: int = 0
+    ) -> None:
+        """`niceness` of the threads, beyond the server's."""
         self.name = name
+        self._niceness = niceness
         self.slots = Slots(threads, shares or Shares(), max_wait_s)
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._threads = 0
@@ -183,6 +189,8 @@ class Workers:
             return not self._busy
 
     def _work(self) -> None:
+        if self._niceness:
+            lower_thread_priority(self._niceness)
         while True:
             job = self._jobs.get()
             result: Any = None
@@ -240,7 +248,12 @@ class Pools:
         return cls(
             reading=Workers("reading", settings.read_threads, shares=shares, max_wait_s=wait_s),
             writing=Workers("writing", settings.write_threads, shares=shares, max_wait_s=wait_s),
-            access=Workers("access", ACCESS_THREADS, shares=Shares(user_family=1 / 2), max_wait_s=wait_s),
+            access=Workers(
+                *("access", ACCESS_THREADS),
+                shares=Shares(user_family=1 / 2),
+                max_wait_s=wait_s,
+                niceness=ACCESS_NICENESS,
+            ),
         )
 
     def pool(self, *, reads: bool) -> Workers:
