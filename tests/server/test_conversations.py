@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.app import answer_hook, open_app
-from memory_mcp.settings import load
-from tests.conversations.conftest import TRANSCRIPTS
+from tests.conversations.sample import keep_conversations
 from tests.server.test_rest import Person, cli, signed_in
 from tests.wire import Http, http_server
-
-DAYS = {"MEMORY_MCP_HOOK_DAYS": "36500"}  # the transcripts are of 2029
 
 
 @pytest.fixture(scope="module")
@@ -24,19 +20,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
 @pytest.fixture(scope="module")
 def me(server: Http, tmp_path_factory: pytest.TempPathFactory) -> Person:
     """Hooks have kept a conversation of each client in the project billing, and one in shop, which was given them."""
-    settings = load({"data_dir": server.data_dir, "embedder": "none"}, environ=DAYS).settings
-    folder = tmp_path_factory.mktemp("projects")
-    with open_app(settings, serving=False) as app:
-
-        def hook(event: str, client: str, project: str, session: str, **payload: Any) -> None:
-            (folder / project).mkdir(exist_ok=True)
-            answer_hook(app, event, payload | {"session_id": session, "cwd": str(folder / project)}, client)
-
-        for client, project in (("claude-code", "shop"), ("claude-code", "billing"), ("codex", "billing")):
-            transcript = str(TRANSCRIPTS / f"{client}.jsonl")
-            hook("SessionEnd", client, project, f"in {project}", transcript_path=transcript)
-        hook("SessionStart", "claude-code", "shop", "new", source="startup")
-        hook("UserPromptSubmit", "claude-code", "shop", "new", prompt="Which database do we use for invoices?")
+    keep_conversations(server.data_dir, tmp_path_factory.mktemp("projects"))
     return signed_in(server, server.link)
 
 

@@ -1,37 +1,16 @@
 """Conversations that hooks kept: by project, in their order, with what was given to models, deleted with Undo."""
 
 from pathlib import Path
-from typing import Any
 
 from playwright.sync_api import Browser, Page, expect
 
-from memory_mcp.app import answer_hook, open_app
-from memory_mcp.settings import load
-from tests.conversations.conftest import TRANSCRIPTS
+from tests.conversations.sample import keep_conversations
 from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site, open_context, open_page
 
-DAYS = {"MEMORY_MCP_HOOK_DAYS": "36500"}  # the transcripts are of 2029
-
-
-def keep_conversations(site: Site, folder: Path) -> None:
-    """Two of the project billing, and one of shop; a new one of shop was given what was said in it."""
-    settings = load({"data_dir": site.server.data_dir, "embedder": "none"}, environ=DAYS).settings
-    with open_app(settings, serving=False) as app:
-
-        def hook(event: str, client: str, project: str, session: str, **payload: Any) -> None:
-            (folder / project).mkdir(exist_ok=True)
-            answer_hook(app, event, payload | {"session_id": session, "cwd": str(folder / project)}, client)
-
-        for client, project in (("claude-code", "shop"), ("claude-code", "billing"), ("codex", "billing")):
-            transcript = str(TRANSCRIPTS / f"{client}.jsonl")
-            hook("SessionEnd", client, project, f"in {project}", transcript_path=transcript)
-        hook("SessionStart", "claude-code", "shop", "new", source="startup")
-        hook("UserPromptSubmit", "claude-code", "shop", "new", prompt="Which database do we use for invoices?")
-
 
 def test_conversations_are_read_and_deleted_with_undo(page: Page, site: Site, tmp_path: Path) -> None:
-    keep_conversations(site, tmp_path)
+    keep_conversations(site.server.data_dir, tmp_path)
     page.goto("/conversations")
     shop, billing = page.get_by_role("region", name="shop"), page.get_by_role("region", name="billing")
     expect(billing.get_by_role("listitem")).to_have_count(2)
