@@ -566,6 +566,7 @@ def questions(who: Visitor, listed: Sequence[str], its: Names) -> list[Probe]:
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|\+00:00)")
 ID = re.compile(r"\b(?:[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
 ELAPSED = re.compile(r'(\\?"elapsedMs\\?": ?)[\d.]+')
+WRITTEN_LIST = re.compile(r"\[\{([^][]*<now>[^][]*)\}\]")
 SUGGESTION = re.compile(r""" Did you mean [^?]*\?|, ?\\*"nearest\\*": ?\[[^]]*\]""")
 
 
@@ -578,7 +579,13 @@ def comparable(answer: str, who: Visitor, its: Names, anns: Names) -> str:
     answer = answer.replace(who.user, "<user>")
     answer = TIME.sub(lambda found: f"<{_kind_of_time(found[0], who.since)}>", answer)
     answer = ID.sub(lambda found: found[0] if found[0] in anns.texts() else "<id>", answer)
+    answer = WRITTEN_LIST.sub(_sorted_list, answer)
     return ELAPSED.sub(r"\1<ms>", answer)
+
+
+def _sorted_list(found: re.Match[str]) -> str:
+    """The entries of one second are ordered by their names, those of two by their times: both orders are right."""
+    return "[{" + "},{".join(sorted(found[1].split("},{"))) + "}]"
 
 
 def without_suggestions(answer: str) -> str:
