@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from memory_mcp.access import Audit, Keys, Limits, SignIns, Users, delete_folder, folder_of, server_db
-from memory_mcp.app.cluster import open_cluster
 from memory_mcp.app.older_servers import wait_for_older_servers
+from memory_mcp.app.postgres import open_pool
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.engines.files import data_dir_lock, data_directory
 from memory_mcp.engines.sqlite import Database
@@ -99,6 +99,6 @@ def _delete_data(settings: Settings, clock: Clock, user: str) -> None:
         with closing(open_database(settings, clock, hubs.FILE, path)) as records:
             hubs.delete_user(records, user)
     if settings.database_url:
-        with open_cluster(settings, clock, ()) as cluster:
-            cluster.delete_tenant(user)
+        with open_pool(settings, clock, ()) as pool:
+            pool.delete_tenant(user)
     delete_folder(settings.data_dir, user)

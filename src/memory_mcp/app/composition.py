@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from memory_mcp.access.usage import Analytics, Coverage
 from memory_mcp.app.access import Access, ServerFiles, create_access, open_server_files
-from memory_mcp.app.cluster import check_families, create_peers, open_cluster
+from memory_mcp.app.postgres import check_families, create_peers, open_pool
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
@@ -164,10 +164,10 @@ def open_app(
         files = open_server_files(settings, clock, stack)
         changes = Changes()
         servers = Servers(settings.data_dir / "servers")
-        cluster = None
+        postgres = None
         if settings.database_url:
             check_families(families, served)
-            cluster = stack.enter_context(open_cluster(settings, clock, families.values()))
+            postgres = stack.enter_context(open_pool(settings, clock, families.values()))
         peers = create_peers(settings)
         changes.listen(peers.publish)
         context = Context(
@@ -178,7 +178,7 @@ def open_app(
             embedders=Embedders(embedding_options(settings)),
             closing=stack,
             served=frozenset(served),
-            cluster=cluster,
+            postgres=postgres,
             new_files_dir=new_files_dir,
         )
         context.databases.update((files.server, files.live))
@@ -201,7 +201,7 @@ def _create_app(
 ) -> App:
     settings, changes, opened = context.settings, context.changes, context.opened
     notes: Notes = opened["notes"].operations
-    replica_of = notes.transfer.replica if context.cluster is None else _refuse_sync
+    replica_of = notes.transfer.replica if context.postgres is None else _refuse_sync
     sync = Sync(context.folder_of, replica_of, notify=partial(changes.publish_topic, topic="sync"))
     return App(
         settings=settings,

@@ -1,14 +1,14 @@
-"""The tables that a kind of data has in PostgreSQL: declared without the driver, which is an extra."""
+"""Declares the tables of a kind of data in PostgreSQL, without the driver, which is an extra."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-BASE_SCHEMA = "memory"  # of what all tables use; each kind of data has a schema of its own beside it
+BASE_SCHEMA = "memory"  # for what all kinds of data use; each kind has a schema of its own, too
 
 
 @dataclass(frozen=True)
 class TableSet:
-    """The tables of one kind of data, made by the files 0001_*.sql, 0002_*.sql, ... of a folder."""
+    """The tables of one kind of data, created by the files 0001_*.sql, 0002_*.sql, ... of a folder."""
 
     name: str
     folder: Path

@@ -1,4 +1,4 @@
-"""A full-text index, whichever engine has it."""
+"""A full-text index, on either engine."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""What a storage does in a transaction, whichever engine has its rows.
+"""Transactions as storages use them, on either engine.
 
-SQL is written once, for both engines. engines/postgres/dialect.py says what PostgreSQL reads differently.
+SQL is written once, for both engines. engines/postgres/dialect.py translates it for PostgreSQL.
 """
 
 from abc import ABC, abstractmethod
@@ -32,7 +32,7 @@ class Read(ABC):
     """One consistent view: later commits of others are not seen. `now` is when it was opened."""
 
     now: datetime
-    generation: int  # grows when other rows replace all of these, as another file does
+    generation: int  # changes when all rows were replaced, as by another file
 
     multiplies_vectors: ClassVar[bool]
     """Whether `cosines` of every vector is fast. Otherwise a process keeps a copy of them (search/vector_cache.py)."""

@@ -24,7 +24,7 @@ from memory_mcp.settings import Settings
 from memory_mcp.time_spans import TimeReader
 
 if TYPE_CHECKING:
-    from memory_mcp.engines.postgres.cluster import Cluster
+    from memory_mcp.engines.postgres.pool import PostgresPool
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Context:
     served: frozenset[str]  # the names of the families that are switched on
     opened: dict[str, OpenFamily[Any]] = field(default_factory=dict)  # by name: the families before this one
     databases: WeakSet[Database] = field(default_factory=WeakSet)  # those that families have opened
-    cluster: "Cluster | None" = None  # the connections to PostgreSQL, if it keeps what families can keep there
+    postgres: "PostgresPool | None" = None  # connections to the database of --database-url
     new_files_dir: Path | None = None  # where missing databases are created, if not in the data directory
 
     @property
@@ -67,11 +67,11 @@ class Context:
 
     def user_databases(self, kind: DatabaseKind) -> UserDatabases:
         """What the kind declares for each user: rows in PostgreSQL if this server has one, else a file."""
-        if self.cluster is None:
+        if self.postgres is None:
             return self.tenants(kind)
         from memory_mcp.engines.postgres.tenants import PostgresTenants
 
-        return PostgresTenants(self.cluster, kind.tables, durable=self.settings.durability == "full")
+        return PostgresTenants(self.postgres, kind.tables, durable=self.settings.durability == "full")
 
     def tenants(self, kind: DatabaseKind) -> Tenants:
         """A file of this kind for each user, opened at first use and closed at the end."""
@@ -83,7 +83,7 @@ class Context:
     ) -> Database:
         """Raises Unavailable for a file that is damaged or of a newer version, and with PostgreSQL, where servers on
         other machines would not see it."""
-        if self.cluster is not None:
+        if self.postgres is not None:
             raise Unavailable(f"{kind.name} is not in PostgreSQL yet. Use a server without --database-url for it.")
         db = open_database(self.settings, self.clock, kind, path, missing=missing, lock=lock)
         self.databases.add(db)

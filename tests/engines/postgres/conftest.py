@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.engines.postgres.cluster import Cluster
+from memory_mcp.engines.postgres.pool import PostgresPool
 from memory_mcp.engines.postgres.tenants import PostgresTenants
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.families.notes.schema import NOTES_FILE
@@ -14,12 +14,12 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture
-def cluster(postgres_url: str) -> Iterator[Cluster]:
-    with closing(Cluster(postgres_url)) as cluster:
-        cluster.open([TABLES])
-        yield cluster
+def pool(postgres_url: str) -> Iterator[PostgresPool]:
+    with closing(PostgresPool(postgres_url)) as pool:
+        pool.open([TABLES])
+        yield pool
 
 
 @pytest.fixture
-def tenants(cluster: Cluster) -> PostgresTenants:
-    return PostgresTenants(cluster, TABLES, durable=True)
+def tenants(pool: PostgresPool) -> PostgresTenants:
+    return PostgresTenants(pool, TABLES, durable=True)

@@ -1,7 +1,7 @@
-"""One SQL text for two engines: what is written differently for PostgreSQL.
+"""SQL of the storages, translated for PostgreSQL.
 
-Storages write SQL that both engines take. Functions that PostgreSQL lacks (json_each, instr, ->> on texts) are in
-base/0001_base.sql. This module translates parameters, lists (to arrays), the target of ON CONFLICT (the tenant leads
+Storages write SQL that both engines understand. Functions that PostgreSQL lacks (json_each, instr, ->> on texts) are in
+base/0001_base.sql. This module translates parameters, lists (to arrays) and the target of ON CONFLICT (the tenant leads
 every key), and removes hints to SQLite's planner.
 """
 

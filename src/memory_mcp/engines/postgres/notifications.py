@@ -1,7 +1,7 @@
-"""Peers on one database: servers on any machine notify each other through LISTEN and NOTIFY.
+"""Servers on one database notify each other through LISTEN and NOTIFY.
 
-It needs a connection of its own, past a pooler in transaction mode. Delivery is best effort: a lost message loses a
-notification and no memory.
+This needs a direct connection: a pooler in transaction mode does not pass notifications on. Delivery is best effort: if
+a message is lost, a client misses a notification, and no memory is lost.
 """
 
 from __future__ import annotations
@@ -24,21 +24,23 @@ log = logging.getLogger(__name__)
 Connection: TypeAlias = "psycopg.Connection[Any]"
 CHANNEL = "memory_mcp"
 MAX_PAYLOAD_BYTES = 7999  # of NOTIFY
-POLL_INTERVAL_S = 1.0  # in which a closed server notices it, and a broken connection is replaced
+POLL_INTERVAL_S = 1.0  # between two checks whether this server is closing, and between two attempts to connect
 
 
 class DatabasePeers:
+    """The other servers on the same database."""
+
     def __init__(self, url: str) -> None:
         self._url = url
-        self._own = new_id()[:12]
+        self._own_id = new_id()[:12]
         self._closing = threading.Event()
         self._lock = threading.Lock()
-        self._sending: Connection | None = None
+        self._sender: Connection | None = None
 
     def listen(
         self, listener: Callable[[Change], None], disconnect_unwanted: Callable[[], None] = lambda: None
     ) -> None:
-        """From now on, if the database can be reached."""
+        """Start to receive. If the database cannot be reached now, a thread keeps trying."""
         connection = None
         with suppress(psycopg.Error):
             connection = self._subscribe()
@@ -47,7 +49,7 @@ class DatabasePeers:
         ).start()
 
     def publish(self, change: Change) -> None:
-        """Never fails: a server that does not listen misses it."""
+        """Never fails. A server that is not listening misses the change."""
         self._send(encode(change).decode())
 
     def request_disconnects(self) -> None:
@@ -56,11 +58,11 @@ class DatabasePeers:
     def close(self) -> None:
         self._closing.set()
         with self._lock, suppress(psycopg.Error):
-            if self._sending is not None:
-                self._sending.close()
+            if self._sender is not None:
+                self._sender.close()
 
     def _send(self, message: str) -> None:
-        payload = json.dumps([self._own, message], ensure_ascii=False)
+        payload = json.dumps([self._own_id, message], ensure_ascii=False)
         if len(payload.encode()) > MAX_PAYLOAD_BYTES:
             log.warning("A change was too large for other servers to be notified of it")
             return
@@ -68,9 +70,9 @@ class DatabasePeers:
             try:
                 if self._closing.is_set():
                     return
-                if self._sending is None or self._sending.closed:
-                    self._sending = psycopg.connect(self._url, autocommit=True)
-                self._sending.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
+                if self._sender is None or self._sender.closed:
+                    self._sender = psycopg.connect(self._url, autocommit=True)
+                self._sender.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
             except psycopg.Error:
                 log.warning("Other servers were not notified of a change: the database cannot be reached")
 
@@ -100,6 +102,6 @@ class DatabasePeers:
         self, payload: str, listener: Callable[[Change], None], disconnect_unwanted: Callable[[], None]
     ) -> None:
         with suppress(ValueError, TypeError):  # another program's message
-            sender, message = json.loads(payload)
-            if sender != self._own:
+            sender_id, message = json.loads(payload)
+            if sender_id != self._own_id:
                 dispatch(str(message).encode(), listener, disconnect_unwanted)

@@ -1,9 +1,9 @@
-"""The rows of each user, as access.Tenants has their files."""
+"""Each user's rows in PostgreSQL, with the interface of access.Tenants."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from memory_mcp.engines.postgres.cluster import Cluster, Statement
+from memory_mcp.engines.postgres.pool import PostgresPool, Statement
 from memory_mcp.engines.postgres.transactions import PostgresRead, PostgresWrite
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.engines.transactions import WRITE_TIMEOUT_S, UserDatabase
@@ -14,10 +14,10 @@ _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
 
 class TenantRows:
     """One kind of rows of one user. Readers are never blocked; writers wait for a lock, which ends with its
-    transaction, however that ends."""
+    transaction."""
 
-    def __init__(self, cluster: Cluster, tables: TableSet, user: str, *, durable: bool) -> None:
-        self._cluster = cluster
+    def __init__(self, pool: PostgresPool, tables: TableSet, user: str, *, durable: bool) -> None:
+        self._pool = pool
         self._tables = tables
         self._user = user
         self._durable = durable
@@ -25,39 +25,41 @@ class TenantRows:
 
     @contextmanager
     def read(self) -> Iterator[PostgresRead]:
-        with self._cluster.transaction(_READ, self._tables, self._user, timeout_s=WRITE_TIMEOUT_S) as connection:
-            yield PostgresRead(self._cluster.now(), 0, connection)
+        with self._pool.transaction(_READ, self._tables, self._user, timeout_s=WRITE_TIMEOUT_S) as connection:
+            yield PostgresRead(self._pool.now(), 0, connection)
 
     @contextmanager
     def write(self, timeout_s: float = WRITE_TIMEOUT_S) -> Iterator[PostgresWrite]:
         with (
-            self._cluster.transaction(
+            self._pool.transaction(
                 "BEGIN", self._tables, self._user, timeout_s=timeout_s, durable=self._durable, after=[self._lock]
             ) as connection,
             connection.pipeline(),
         ):
-            yield PostgresWrite(self._cluster.now(), 0, connection)
+            yield PostgresWrite(self._pool.now(), 0, connection)
 
     def erase_deleted(self) -> None:
         """Nothing to do: VACUUM removes deleted rows from tables and indexes."""
 
 
 class PostgresTenants:
-    def __init__(self, cluster: Cluster, tables: TableSet, *, durable: bool) -> None:
-        self._cluster = cluster
+    """One kind of rows for each user."""
+
+    def __init__(self, pool: PostgresPool, tables: TableSet, *, durable: bool) -> None:
+        self._pool = pool
         self._tables = tables
         self._durable = durable
 
     def database(self, user: str) -> TenantRows:
-        return TenantRows(self._cluster, self._tables, user, durable=self._durable)
+        return TenantRows(self._pool, self._tables, user, durable=self._durable)
 
     def exists(self, user: str) -> bool:
-        """Every user does: to look for rows creates none."""
+        """Always: a user without rows needs nothing to be created."""
         return True
 
     def recreate(self, user: str) -> None:
         raise NotImplementedError  # no cache is in PostgreSQL yet
 
     def opened(self) -> Sequence[UserDatabase]:
-        """None: a GIN index is merged by PostgreSQL itself."""
+        """None: PostgreSQL merges its indexes itself."""
         return ()

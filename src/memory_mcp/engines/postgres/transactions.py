@@ -1,4 +1,4 @@
-"""Transactions of one tenant on one connection."""
+"""A transaction of one tenant, with the interface of engines/transactions.py."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-ROWS_PER_FETCH = 1000  # where rows are read one by one
+ROWS_PER_FETCH = 1000  # of a server-side cursor
 
 _cursor_numbers = itertools.count()
 
@@ -35,7 +35,7 @@ class PostgresRead(Read):
         return cursor.fetchall() if cursor.description else []
 
     def each(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        name = f"each_{next(_cursor_numbers)}"  # other statements may run between two rows
+        name = f"each_{next(_cursor_numbers)}"  # a server-side cursor: other statements may run between two rows
         with RawServerCursor(self.connection, name) as cursor:
             cursor.itersize = ROWS_PER_FETCH
             yield from cursor.execute(*translate(sql, values or {}), binary=True)
@@ -63,14 +63,14 @@ class PostgresRead(Read):
 @dataclass(frozen=True)
 class PostgresWrite(PostgresRead, Write):
     """In pipeline mode: a statement that returns no rows is sent without waiting for its result. If it fails, the next
-    one that does return rows raises the error, or the end of the transaction."""
+    statement that returns rows raises the error, or else the commit does."""
 
     def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]:
         cursor = self.connection.execute(*translate(sql, values or {}), binary=True)
         return cursor.fetchall() if returns_rows(sql) else []
 
     def each(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        """At once: a pipeline has no cursors that stay open."""
+        """All rows at once: pipeline mode has no server-side cursors."""
         return iter(self.all(sql, values))
 
     @contextmanager

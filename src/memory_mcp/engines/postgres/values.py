@@ -1,4 +1,4 @@
-"""How values travel: as SQLite takes and gives them, so that storages need not know the engine."""
+"""Conversion of values, so that storages get from PostgreSQL what they get from SQLite."""
 
 import struct
 from typing import Any
@@ -13,7 +13,7 @@ from memory_mcp.engines.transactions import Packed
 
 
 class _IntegerDumper(Int8Dumper):
-    """Every whole number is a bigint, True and False among them, so that a statement has one plan."""
+    """Every whole number is a bigint, True and False among them, so that each statement is prepared once."""
 
     def dump(self, obj: Any) -> Buffer | None:
         return super().dump(int(obj))
@@ -50,12 +50,12 @@ class _VectorLoader(Loader):
 
 
 def register(connection: psycopg.Connection[Any]) -> None:
-    """Make a connection send and return values in this way."""
+    """Register these conversions for a connection."""
     adapters = connection.adapters
     adapters.register_dumper(int, _IntegerDumper)
     adapters.register_dumper(bool, _IntegerDumper)
     adapters.register_dumper(str, _TextDumper)
     row = connection.execute("SELECT to_regtype('vector')::oid::bigint").fetchone()
-    if row and row[0] is not None:  # it is made by the first migration
+    if row and row[0] is not None:  # the first migration creates the extension
         adapters.register_dumper(Packed, type("_Vector", (_VectorDumper,), {"oid": int(row[0])}))
         adapters.register_loader(int(row[0]), _VectorLoader)

@@ -1,4 +1,4 @@
-"""Words as FTS5's tokenizer finds them, in a tsvector; and FTS5's expressions as a tsquery."""
+"""The words of FTS5's tokenizer as a tsvector, and FTS5's expressions as a tsquery."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +10,10 @@ from memory_mcp.engines.sqlite.tokenizer import tokens
 
 MAX_POSITION = 16_383  # of a tsvector
 MAX_POSITIONS = 255  # of one word
-MAX_WORD_CHARS = 500  # PostgreSQL takes 2046 bytes
+MAX_WORD_CHARS = 500  # the limit of PostgreSQL is 2046 bytes
 MAX_NEAR_DISTANCE = 20  # of NEAR, since each distance is written out
 COLUMN_GAP = 100  # positions between two columns, so that no phrase spans them
-NOTHING = "'\x01'"  # a word that no text has
+NO_MATCH = "'\x01'"  # a word that no text contains
 
 
 def vector(texts: Mapping[str, str], letters: Mapping[str, str]) -> tuple[str, int]:
@@ -25,9 +25,9 @@ def vector(texts: Mapping[str, str], letters: Mapping[str, str]) -> tuple[str, i
         found = _words(text)
         length += len(found)
         for number, word in enumerate(found, position + 1):
-            of_word = positions.setdefault(word, [])
-            if len(of_word) < MAX_POSITIONS:
-                of_word.append(f"{min(number, MAX_POSITION)}{mark}")
+            its_positions = positions.setdefault(word, [])
+            if len(its_positions) < MAX_POSITIONS:
+                its_positions.append(f"{min(number, MAX_POSITION)}{mark}")
         position += len(found) + COLUMN_GAP
     return " ".join(f"{quote(word)}:{','.join(found)}" for word, found in positions.items()), length
 
@@ -44,7 +44,7 @@ def phrase_words(phrase: str) -> tuple[str, ...]:
 
 def term_query(phrase: str) -> str:
     found = phrase_words(phrase)
-    return "(" + " <-> ".join(map(quote, found)) + ")" if found else NOTHING
+    return "(" + " <-> ".join(map(quote, found)) + ")" if found else NO_MATCH
 
 
 def any_of(phrases: Sequence[str]) -> str:
@@ -57,15 +57,15 @@ def expression_query(expression: str, letters: Mapping[str, str]) -> tuple[str, 
     return _query(fts5.parse_query_string(expression), letters, "", phrases), phrases
 
 
-def _query(node: fts5.QUERY, letters: Mapping[str, str], only: str, phrases: list[str]) -> str:
-    """`only`: the letters of the columns that count; empty for all."""
+def _query(node: fts5.QUERY, letters: Mapping[str, str], columns: str, phrases: list[str]) -> str:
+    """`columns`: the letters of the columns to search; empty for all."""
 
-    def inner(one: fts5.QUERY, columns: str = only) -> str:
-        return _query(one, letters, columns, phrases)
+    def inner(child: fts5.QUERY, within: str = columns) -> str:
+        return _query(child, letters, within, phrases)
 
     match node:
         case fts5.PHRASE():
-            return _phrase_query(node, only, phrases)
+            return _phrase_query(node, columns, phrases)
         case fts5.AND():
             return "(" + " & ".join(map(inner, node.queries)) + ")"
         case fts5.OR():
@@ -80,14 +80,14 @@ def _query(node: fts5.QUERY, letters: Mapping[str, str], only: str, phrases: lis
             return _near_query([inner(phrase) for phrase in node.phrases], node.distance)
 
 
-def _phrase_query(phrase: fts5.PHRASE, only: str, phrases: list[str]) -> str:
+def _phrase_query(phrase: fts5.PHRASE, columns: str, phrases: list[str]) -> str:
     found = list(_phrase_words(phrase))
     phrases.append('"' + " ".join(found) + '"')
     if not found:
-        return NOTHING
-    marks = [f":{only}" if only else ""] * len(found)
+        return NO_MATCH
+    marks = [f":{columns}" if columns else ""] * len(found)
     if phrase.prefix:
-        marks[-1] = f":*{only}"
+        marks[-1] = f":*{columns}"
     return "(" + " <-> ".join(quote(word) + mark for word, mark in zip(found, marks, strict=True)) + ")"
 
 

@@ -1,4 +1,4 @@
-"""PostgreSQL instead of files, for a server that has a database URL."""
+"""The PostgreSQL database of a server with --database-url, which replaces files."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from memory_mcp.peers import Peers, SocketPeers
 from memory_mcp.settings import Settings
 
 if TYPE_CHECKING:
-    from memory_mcp.engines.postgres.cluster import Cluster
+    from memory_mcp.engines.postgres.pool import PostgresPool
 
 
 @contextmanager
-def open_cluster(settings: Settings, clock: Clock, families: Iterable[Family[Any]]) -> Iterator[Cluster]:
+def open_pool(settings: Settings, clock: Clock, families: Iterable[Family[Any]]) -> Iterator[PostgresPool]:
     """Connect to the database of the settings, with the tables of these families."""
     try:
-        from memory_mcp.engines.postgres.cluster import Cluster
+        from memory_mcp.engines.postgres.pool import PostgresPool
     except ImportError as exc:
         raise Unusable(
             "--database-url needs the PostgreSQL driver. Install it with: pip install 'five-memories[postgres]'"
         ) from exc
-    with closing(Cluster(str(settings.database_url), clock=clock)) as cluster:
-        cluster.open([kind.tables for family in families for kind in family.databases if kind.postgres])
-        yield cluster
+    with closing(PostgresPool(str(settings.database_url), clock=clock)) as pool:
+        pool.open([kind.tables for family in families for kind in family.databases if kind.postgres])
+        yield pool
 
 
 def create_peers(settings: Settings) -> Peers:
@@ -40,14 +40,14 @@ def create_peers(settings: Settings) -> Peers:
 
 
 def check_families(families: Mapping[str, Family[Any]], served: Mapping[str, Family[Any]]) -> None:
-    """Raises Invalid if a served family keeps data in files only: servers on other machines would not see them."""
-    possible = [name for name, family in families.items() if _is_possible(family)]
-    if left := [name for name in served if name not in possible]:
+    """Raises Invalid if a served family has its data in files only: servers on other machines would not see them."""
+    movable = [name for name, family in families.items() if _has_tables(family)]
+    if left := [name for name in served if name not in movable]:
         raise Invalid(
-            f"{left[0]} is not in PostgreSQL yet. With --database-url, use --families {','.join(possible)}.",
+            f"{left[0]} is not in PostgreSQL yet. With --database-url, use --families {','.join(movable)}.",
             field="families",
         )
 
 
-def _is_possible(family: Family[Any]) -> bool:
+def _has_tables(family: Family[Any]) -> bool:
     return family.name == "recall" or (bool(family.databases) and all(kind.postgres for kind in family.databases))

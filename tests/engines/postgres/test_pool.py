@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from memory_mcp.engines.postgres import migrations
-from memory_mcp.engines.postgres.cluster import Cluster
+from memory_mcp.engines.postgres.pool import PostgresPool
 from memory_mcp.engines.postgres.tenants import PostgresTenants, TenantRows
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.errors import Invalid, Unavailable, Unusable
@@ -29,7 +29,7 @@ def ids(rows: TenantRows) -> list[str]:
         return [id_ for (id_,) in tx.all(IDS)]
 
 
-def test_a_tenant_sees_its_own_rows_alone(tenants: PostgresTenants, cluster: Cluster) -> None:
+def test_a_tenant_sees_its_own_rows_alone(tenants: PostgresTenants, pool: PostgresPool) -> None:
     ada, bob = tenants.database("ada"), tenants.database("bob")
     add(ada, "a", "shared")
     add(bob, "b", "shared")
@@ -38,7 +38,7 @@ def test_a_tenant_sees_its_own_rows_alone(tenants: PostgresTenants, cluster: Clu
         tx.all("UPDATE sync_tombstones SET stamp = 'changed'")
         tx.all("DELETE FROM sync_tombstones")
     assert (ids(ada), ids(bob)) == (["a", "shared"], [])
-    cluster.delete_tenant("ada")
+    pool.delete_tenant("ada")
     assert ids(ada) == []
 
 
@@ -60,7 +60,7 @@ def test_without_a_tenant_there_is_nothing(tenants: PostgresTenants, postgres_ur
                 connection.execute("INSERT INTO sync_tombstones (id, namespace, stamp) VALUES ('x', '', '')")
 
 
-def test_every_table_has_row_security_and_the_application_owns_nothing(cluster: Cluster, postgres_url: str) -> None:
+def test_every_table_has_row_security_and_the_application_owns_nothing(pool: PostgresPool, postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as connection:
         tables = connection.execute(
             """
@@ -191,11 +191,11 @@ def test_migrations_run_once(postgres_url: str, tmp_path: Path) -> None:
             )
 
 
-def test_newer_tables_are_refused(cluster: Cluster, postgres_url: str) -> None:
+def test_newer_tables_are_refused(pool: PostgresPool, postgres_url: str) -> None:
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("UPDATE memory.schema_versions SET version = version + 1 WHERE name = 'notes'")
         try:
-            with pytest.raises(Unusable, match="newer"), closing(Cluster(postgres_url)) as other:
+            with pytest.raises(Unusable, match="newer"), closing(PostgresPool(postgres_url)) as other:
                 other.open([TABLES])
         finally:
             connection.execute("UPDATE memory.schema_versions SET version = version - 1 WHERE name = 'notes'")
@@ -203,6 +203,6 @@ def test_newer_tables_are_refused(cluster: Cluster, postgres_url: str) -> None:
 
 @pytest.mark.parametrize("url", ["postgresql://ada@127.0.0.1:1/x", "postgresql:///?nonsense=1"])
 def test_a_database_that_cannot_be_reached(url: str) -> None:
-    with closing(Cluster(url)) as cluster, pytest.raises((Unavailable, Unusable)) as raised:
-        cluster.open([])
+    with closing(PostgresPool(url)) as pool, pytest.raises((Unavailable, Unusable)) as raised:
+        pool.open([])
     assert "database" in raised.value.message

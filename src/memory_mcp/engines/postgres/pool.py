@@ -20,10 +20,10 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 Statement = tuple[str, Sequence[Any]]
 POOL_TIMEOUT_S = 10.0  # to wait for a free connection
 MAX_CONNECTIONS = 8
-MAX_ATTEMPTS = 5  # at beginning a transaction: a pooled connection may be closed by now
+MAX_ATTEMPTS = 5  # to begin a transaction: the server may have closed a pooled connection
 PREPARE_AFTER = 2  # executions of a statement
 
-_SET_UP = f"""
+_SETUP = f"""
     SELECT set_config('role', '{APP_ROLE}', true), set_config('search_path', $4, true),
         set_config('jit', 'off', true), set_config('memory.tenant', $1, true), set_config('lock_timeout', $2, true),
         set_config('synchronous_commit', $3, true)
@@ -36,11 +36,13 @@ _TENANT_TABLES = """
 """
 
 
-class Cluster:
+class PostgresPool:
+    """Connections for transactions of one tenant each. Nothing connects before `open`."""
+
     def __init__(self, url: str, *, clock: Clock = utc_now, max_connections: int = MAX_CONNECTIONS) -> None:
         self._url = url
         self._clock = clock
-        self._pool: ConnectionPool[Connection] = ConnectionPool(
+        self._connections: ConnectionPool[Connection] = ConnectionPool(
             url,
             min_size=0,
             max_size=max_connections,
@@ -58,13 +60,13 @@ class Cluster:
                     migrations.run(connection, table_sets)
             except psycopg.ProgrammingError as exc:
                 raise Unusable("The database URL is not valid. It looks like postgresql://user@host/database.") from exc
-            self._pool.open()
+            self._connections.open()
 
     def close(self) -> None:
-        self._pool.close()
+        self._connections.close()
 
     def delete_tenant(self, user: str) -> None:
-        """Delete all rows of a user, whatever their kind."""
+        """Delete all rows of a user, in every table."""
         with self.transaction("BEGIN", migrations.BASE, user, timeout_s=WRITE_TIMEOUT_S) as connection:
             tables = connection.execute(_TENANT_TABLES.encode()).fetchall()
             for (name,) in tables:
@@ -84,12 +86,12 @@ class Cluster:
         durable: bool = True,
         after: Sequence[Statement] = (),
     ) -> Iterator[Connection]:
-        """A connection in a transaction of one tenant, which these statements began in one round trip. It commits if
-        the block finishes, and is undone if it raises."""
+        """A connection in a transaction of one tenant. `begin` and the statements `after` it are one round
+        trip. The transaction commits if the block finishes, and is undone if it raises."""
         lock_timeout_ms = str(max(1, int(timeout_s * 1000)))
-        set_up = (_SET_UP, (tenant, lock_timeout_ms, "on" if durable else "off", tables.search_path))
+        setup = (_SETUP, (tenant, lock_timeout_ms, "on" if durable else "off", tables.search_path))
         with translate_errors():
-            connection = self._begin([(begin, ()), set_up, *after])
+            connection = self._begin([(begin, ()), setup, *after])
         try:
             with translate_errors():
                 yield connection
@@ -101,17 +103,16 @@ class Cluster:
 
     def _begin(self, statements: Sequence[Statement]) -> Connection:
         for attempt in range(1, MAX_ATTEMPTS + 1):
-            connection = self._pool.getconn()
+            connection = self._connections.getconn()
             try:
                 with connection.pipeline():
                     for sql, parameters in statements:
                         connection.execute(sql.encode(), parameters)
                 return connection
             except psycopg.OperationalError as exc:
-                # A server that restarted, or another one that took over: nothing was begun, so it is safe to repeat.
-                is_repeatable = not isinstance(exc, psycopg.errors.LockNotAvailable) and attempt < MAX_ATTEMPTS
+                # The server restarted, or a standby replaced it. No statement of the caller has run: retrying is safe.
                 self._finish(connection, "ROLLBACK")
-                if not is_repeatable:
+                if isinstance(exc, psycopg.errors.LockNotAvailable) or attempt == MAX_ATTEMPTS:
                     raise
             except BaseException:
                 self._finish(connection, "ROLLBACK")
@@ -127,7 +128,7 @@ class Cluster:
                 raise
             connection.close()
         finally:
-            self._pool.putconn(connection)
+            self._connections.putconn(connection)
 
 
 def _configure(connection: Connection) -> None:
@@ -137,7 +138,7 @@ def _configure(connection: Connection) -> None:
 
 @contextmanager
 def translate_errors(*, in_doubt: bool = False) -> Iterator[None]:
-    """Turn the driver's errors into ours, once."""
+    """Raise our errors for those of the driver. `in_doubt`: the transaction may have been committed."""
     try:
         yield
     except psycopg.errors.LockNotAvailable as exc:
@@ -145,7 +146,7 @@ def translate_errors(*, in_doubt: bool = False) -> Iterator[None]:
     except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory) as exc:
         raise Unavailable("The database is out of space. Nothing was changed; free some space and try again.") from exc
     except (psycopg.OperationalError, PoolTimeout) as exc:
-        result = "It is not known whether the change was kept" if in_doubt else "Nothing was changed"
+        result = "It is not known whether the change was saved" if in_doubt else "Nothing was changed"
         raise Unavailable(f"The database cannot be reached. {result}; try again.") from exc
     except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege) as exc:
         raise Unusable("The tables of the database are not those of this program. Restart the server.") from exc
