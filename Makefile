@@ -140,6 +140,9 @@ bench-recall: setup ## Measure recall of the search in notes, on LoCoMo (LOCOMO_
 bench-install: setup ## Measure each way to install, and other memory servers in the same run (needs the package registries)
 	$(BIN)/python -m benchmarks.install $(ARGS)
 
+bench-peers: setup ## Measure ours next to nine other memory servers with the same work (LOCOMO_PATH; needs the package registries once)
+	$(BIN)/python -m benchmarks.peers $(ARGS)
+
 dist: setup ## Build the wheel and the source distribution into dist/
 	$(BIN)/python -m tools.distribution
 

@@ -66,3 +66,15 @@ def print_table(title: str, rows: Sequence[Sequence[str]]) -> None:
     for first, *others in rows:
         cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))]
         print("  " + "  ".join(cells), flush=True)
+
+
+def markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    """Its first column to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    heading, *others = rows
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    lines = []
+    for first, *cells in (heading, rule, *others):
+        right = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        lines.append("| " + " | ".join([first.ljust(widths[0]), *right]) + " |")
+    return "\n".join(lines)

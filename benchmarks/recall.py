@@ -23,7 +23,7 @@ from typing import Any
 import apsw
 import numpy as np
 
-from benchmarks.figures import introduction, load
+from benchmarks.figures import introduction, load, markdown_table
 from benchmarks.pipe import ServerProcess, memory_mcp
 from memory_mcp.embedding.builtin import Builtin
 
@@ -309,14 +309,7 @@ def share(score: float) -> str:
 
 
 def print_rows(rows: Sequence[Sequence[str]]) -> None:
-    """A markdown table with its first column to the left and the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    heading, *others = rows
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    print()
-    for first, *cells in (heading, rule, *others):
-        right = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-        print("| " + " | ".join([first.ljust(widths[0]), *right]) + " |")
+    print(f"\n{markdown_table(rows)}")
 
 
 if __name__ == "__main__":
