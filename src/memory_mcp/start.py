@@ -94,8 +94,10 @@ def _serve(
 def _settings_or_code(
     prog: str, argv: Sequence[str], names: Sequence[str] | None, defaults: Mapping[str, Any]
 ) -> tuple["Settings | None", int]:
-    """The settings and 0, or None and the exit code after the error was printed."""
+    """The settings and 0, or None and the exit code after the error was printed. A folder of other files is no data
+    directory."""
     from memory_mcp import settings
+    from memory_mcp.engines.files import data_directory
     from memory_mcp.errors import AppError
 
     try:
@@ -103,9 +105,11 @@ def _settings_or_code(
         for name, value in defaults.items():
             if given[name] is None and not os.environ.get(settings.env_name(name)):
                 given[name] = value
-        return settings.load(given).settings, 0
+        chosen = settings.load(given).settings
+        data_directory.require_no_other_files(chosen.data_dir)
     except AppError as exc:
         return None, _print_error(exc.text_for_owner, 2)
+    return chosen, 0
 
 
 def answer_hook(data_dir: str, call: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp import __main__
+from memory_mcp.engines.files import data_directory
 from tests import processes
 from tests.processes import COMMAND, Process, environment
 from tests.terminal import Terminal
@@ -135,12 +136,37 @@ def test_ctrl_c_at_the_start_ends_with_a_sentence(
     assert (ended.value.code, capsys.readouterr().err) == (130, "memory-mcp: Interrupted.\n")
 
 
-def test_a_folder_of_other_files_does_not_become_a_data_directory(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["search", "x"], 1),
+        (["serve", "--transport", "http", "--port", "0"], 2),
+        (["hub", "--port", "0"], 2),
+        ([], 2),
+        (["restore", "x.zip"], 2),
+        (["connect", "cursor", "--yes"], 2),
+    ],
+)
+def test_a_folder_of_other_files_does_not_become_a_data_directory(
+    tmp_path: Path, arguments: list[str], code: int
+) -> None:
     (tmp_path / "letter.txt").write_text("Dear Zoë")
-    done = run("search", "x", "--data-dir", tmp_path)
-    assert done.returncode == 1
+    done = run(*arguments, "--data-dir", tmp_path, MEMORY_MCP_SHARED="auto")
+    assert done.returncode == code
     assert "is no data directory" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_folder_that_another_process_has_begun_to_use_may_become_a_data_directory(tmp_path: Path) -> None:
+    for name in ("in-use.lock", "server.log", "hooks.jsonl", ".0123.memory-mcp-part", "config.toml", "lost+found"):
+        (tmp_path / name).touch()
+    for name in ("shared", "backups"):
+        (tmp_path / name).mkdir()
+    assert data_directory.is_usable(tmp_path)
+    (tmp_path / "server.db-wal").touch()
+    assert not data_directory.is_usable(tmp_path)
+    (tmp_path / "restore.json").touch()  # a restore that was killed has moved the marker away
+    assert data_directory.is_usable(tmp_path)
 
 
 def test_serve_and_hub_have_the_same_help_as_the_rest(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from memory_mcp.clients.automation import Automations
 from memory_mcp.clients.model import NAME, Machine, ServerEndpoint, own_command, this_machine
 from memory_mcp.clients.operations import ClientStatus, Plan
 from memory_mcp.clients.profiles import PROFILES, Profile
+from memory_mcp.engines.files import data_directory
 from memory_mcp.errors import Invalid
 from memory_mcp.families.registry import FAMILIES, select
 
@@ -291,6 +292,7 @@ def _endpoint(
 def _data_dir(given: Path | None) -> list[str]:
     """The flag, unless it is the default. The client does not see this shell's variables."""
     [origin] = [origin for origin in settings.load({"data_dir": given}).origins if origin.name == "data_dir"]
+    data_directory.require_no_other_files(Path(origin.value))
     return [] if origin.source == "default" else ["--data-dir", str(origin.value)]
 
 

@@ -27,6 +27,7 @@ from memory_mcp.cli.common import (
 from memory_mcp.cli.output import console, print_json
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.engines.files.data_dir_lock import RESTORING
+from memory_mcp.engines.files.data_directory import require_no_other_files
 from memory_mcp.engines.files.file_tree import LeftOut
 from memory_mcp.errors import AppError
 from memory_mcp.families.maintenance import RESTORE_HINT, Finding
@@ -75,6 +76,7 @@ def restore(
     """
     with report_as_usage_error():
         chosen, former_vault = settings_for_restore({"data_dir": data_dir})
+        require_no_other_files(chosen.data_dir)
     with (
         open_maintenance(chosen, alone=True, former_vault=former_vault) as maintenance,
         show_progress(as_json, if_interrupted=partial(_advice_on_restore, chosen.data_dir)) as report_progress,

@@ -4,6 +4,7 @@ import os
 import sys
 
 CONFIG_FILE = "config.toml"
+MARKER = ".memory-mcp"  # in every data directory that a server has used
 ENV_PREFIX = "MEMORY_MCP_"
 OTHER_VARIABLES = ("MCP_EMBED_MODEL", "OLLAMA_HOST", "OPENAI_BASE_URL", "OPENAI_API_KEY")
 

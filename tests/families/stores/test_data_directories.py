@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.engines.files import data_directory
+from memory_mcp.relay.options import MARKER
 from tests import processes
 from tests.families.graph.test_adoption import make_folder
 from tests.families.stores.calls import tree, write
@@ -35,7 +36,7 @@ def another(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True)
     answer("stores", "list", data_dir=folder)
     if request.param == "of an older version":
-        (folder / data_directory.MARKER).unlink()
+        (folder / MARKER).unlink()
     write(folder, "users/u1/stores/s/private.md", "a secret")
     return folder
 
@@ -198,7 +199,7 @@ def test_an_open_data_directory_is_closed_at_the_next_start_and_logged_once(tmp_
     write(vault, "shared.md")
     run("stores", "add", "vault", str(vault), data_dir=folder)
     write(folder, "users/u1/stores/s/a.md")
-    (folder / data_directory.MARKER).unlink()  # an older version made it
+    (folder / MARKER).unlink()  # an older version made it
     for path in (folder, folder / "stores.yaml", folder / "server.db"):
         path.chmod(0o755 if path.is_dir() else 0o644)
     first, second = started(folder, *FAMILIES), started(folder, *FAMILIES)
@@ -214,10 +215,11 @@ def test_a_data_directory_that_a_person_shares_stays_open(tmp_path: Path, how: s
     folder.mkdir()
     if how == "it held files before":
         write(folder, "readme.txt")
+        (folder / "notes.db").touch()  # of an older version: a folder without one is refused
     is_logged = "only its owner can" in started(folder, *FAMILIES)
     assert is_logged == (how == "by its marker")  # an empty folder is closed when it becomes a data directory
     if how == "by its marker":
-        with (folder / data_directory.MARKER).open("a") as marker:
+        with (folder / MARKER).open("a") as marker:
             marker.write("shared\n")
     folder.chmod(0o755)
     assert "only its owner can" not in started(folder, *FAMILIES)

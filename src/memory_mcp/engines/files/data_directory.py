@@ -12,10 +12,14 @@ from pathlib import Path
 
 from memory_mcp import operating_system
 from memory_mcp.engines.files import atomic_write
+from memory_mcp.engines.files.data_dir_lock import LOCK, RESTORING
 from memory_mcp.engines.files.rooted_folder import FolderEntry
 from memory_mcp.errors import Invalid
+from memory_mcp.hooks import records
+from memory_mcp.relay.link import LOG
+from memory_mcp.relay.options import CONFIG_FILE, MARKER
+from memory_mcp.relay.server_socket import FOLDER as SOCKET_FOLDER
 
-MARKER = ".memory-mcp"
 SIGNATURE = b"Memory MCP data directory\n"
 SHARED = b"shared"
 ADVICE = b"""\
@@ -25,7 +29,12 @@ ADVICE = b"""\
 """
 MAX_MARKER_BYTES = 4096
 SERVER_FILE = "server.db"
-DATABASES = ("memory.db", "_meta.db", "notes.db")  # one of them makes a folder a data directory, whatever else it holds
+# One of them makes a folder a data directory, whatever else it holds.
+SIGNS = ("memory.db", "_meta.db", "notes.db", RESTORING)
+WRITTEN_BEFORE_MARKER = {LOCK, LOG, SOCKET_FOLDER, records.FILE, records.FORMER_FILE}  # by a process that starts
+WRITTEN_BY_PEOPLE = {CONFIG_FILE, "stores.yaml", "stores.yaml.lock", "imports", "exports", "backups"}
+ADOPTED = ("projects", "archive")  # folders of another implementation of the graph specification
+ADOPTED_FILES = ("memory.db", "_meta.db")  # and of the vault's, with the endings of SQLite
 OF_SYSTEM = {"lost+found", ".DS_Store", "desktop.ini", "Thumbs.db"}  # operating systems put them in empty folders
 APPLICATION_IDS = slice(68, 71)  # of the header of an SQLite file: the first bytes of its application id
 OUR_ID_PREFIX = b"MMC"  # how the application ids of all our kinds of files begin
@@ -48,13 +57,17 @@ def is_usable(folder: Path) -> bool:
     """Whether a folder is a data directory, or exists and may become one: it holds no other files, or the databases of
     an older version or of another implementation."""
     with suppress(OSError):
-        return is_at(folder) or not _holds_other_files(folder) or any((folder / name).is_file() for name in DATABASES)
-    return False
+        if not _holds_other_files(folder) or any((folder / name).is_file() for name in SIGNS):
+            return True
+    return is_at(
+        folder
+    )  # last: another process may have written the marker, then more files, since the folder was read
 
 
 def require_no_other_files(folder: Path) -> None:
-    """Raises Invalid for a folder that is no data directory and holds other files: ours would lie among them."""
-    if folder.is_dir() and not is_usable(folder):
+    """Raises Invalid for a folder that is no data directory and holds other files: ours would lie among them. Opening
+    the databases reports a folder that cannot be read."""
+    if folder.is_dir() and os.access(folder, os.R_OK | os.X_OK) and not is_usable(folder):
         raise Invalid(
             f"{folder} holds other files and is no data directory. Nothing was created in it.",
             people_hint="Give --data-dir a new or an empty folder.",
@@ -109,11 +122,13 @@ def make_private_folder(folder: Path) -> None:
 
 
 def _holds_other_files(folder: Path) -> bool:
-    """Whether a folder that becomes a data directory held other files before than our lock, settings and imports, and
-    the files of another implementation of the vault and graph specifications."""
-    ours = {"in-use.lock", "config.toml", "stores.yaml", "stores.yaml.lock", "projects", "archive", "imports"}
-    adopted = ("memory.db", "_meta.db")
-    return any(name not in ours | OF_SYSTEM and not name.startswith(adopted) for name in os.listdir(folder))
+    """Whether a folder that becomes a data directory held files of others before. What we or another implementation
+    leave in it is none of them."""
+    ours = WRITTEN_BEFORE_MARKER | WRITTEN_BY_PEOPLE | OF_SYSTEM | {*ADOPTED}
+    return any(
+        name not in ours and not name.startswith(ADOPTED_FILES) and not name.endswith(atomic_write.UNFINISHED)
+        for name in os.listdir(folder)
+    )
 
 
 def _marker(folder: FolderEntry) -> bytes | None:
