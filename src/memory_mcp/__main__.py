@@ -24,7 +24,7 @@ def main(argv: list[str] | None = None) -> None:
 
 def _run(arguments: list[str]) -> None:
     arguments = _with_verb_first(arguments)
-    if arguments[:1] == ["hook"] and not any(flag in arguments for flag in (*HELP_FLAGS, EXPLAIN_FLAG)):
+    if arguments[:1] == ["hook"] and not _is_for_person(arguments):
         run_hook(arguments[1:])
     serving = _arguments_of_serve(arguments)
     if serving is not None and COMPLETION_VARIABLE not in os.environ:
@@ -34,6 +34,13 @@ def _run(arguments: list[str]) -> None:
     from memory_mcp.cli import command_line
 
     command_line(arguments)
+
+
+def _is_for_person(hook: list[str]) -> bool:
+    """Whether a person typed `memory-mcp hook`. Clients have pipes."""
+    streams = (sys.stdin, sys.stdout)
+    is_at_terminal = all(stream is not None and stream.isatty() for stream in streams)
+    return is_at_terminal or any(flag in hook for flag in (*HELP_FLAGS, EXPLAIN_FLAG))
 
 
 def run_hook(arguments: list[str]) -> None:

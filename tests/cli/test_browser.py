@@ -37,7 +37,7 @@ def test_open_starts_a_server_once_and_signs_in(tmp_path: Path) -> None:
         assert stat.S_IMODE((data_dir / "server.log").stat().st_mode) == 0o600
         assert "token" not in (data_dir / "server.log").read_text()
         again = json.loads(run(data_dir, "--json").stdout)
-        assert (again["address"], again["started"], again["pid"]) == (opened["address"], False, None)
+        assert (again["address"], again["started"], again["pid"]) == (opened["address"], False, opened["pid"])
         assert again["link"] != opened["link"]
         port = opened["address"].rpartition(":")[2]
         busy = processes.run("serve", "--transport", "http", "--port", port, "--data-dir", data_dir, env=environment())

@@ -155,6 +155,7 @@ def test_without_a_client_it_lists_them(home: Path) -> None:
     "arguments",
     [
         ["emacs"],
+        ["--undo"],
         ["cursor", "--key", KEY],
         ["cursor", "--http", "ftp://x"],
         ["cursor", "--http", "http://x", "--key", "-"],

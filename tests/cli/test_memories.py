@@ -110,6 +110,7 @@ def test_search_prints_for_people_too(tmp_path: Path) -> None:
     assert printed.returncode == 0
     assert ref in printed.stdout
     assert "by its words" in printed.stdout
+    assert printed.stdout.count("blue teapot") == 1
     assert "\x1b[" not in printed.stdout
     assert run(tmp_path, "search", "zeppelin").stdout == "Nothing matches.\n"
 
@@ -180,7 +181,8 @@ def test_stats_count_every_family(tmp_path: Path) -> None:
     assert answer["families"]["notes"] == {"notes": 1, "namespaces": 1, "embedded": 0, "waiting": 1}
     assert answer["families"]["stores"] == {"stores": 1, "memories": 1}
     printed = run(tmp_path, "stats").stdout
-    assert "1 memories" in printed
+    assert "1 memory\n" in printed
+    assert "1 note, 1 namespace, " in printed
     assert str(tmp_path) in printed
 
 

@@ -174,6 +174,7 @@ def test_serve_and_hub_have_the_same_help_as_the_rest(tmp_path: Path) -> None:
     serve, hub, keys = (run(*verb, "--help", **wide).stdout for verb in (["serve"], ["hub"], ["keys", "create"]))
     for text in (serve, hub, keys):
         assert "╭─ Options ─" in text
+        assert "<bool>" not in text
     assert "stdio|http" in serve
     assert "[default: 8765]" in serve
     assert "[default: 8766]" in hub
@@ -198,6 +199,13 @@ def test_alone_at_a_terminal_it_says_what_to_type(tmp_path: Path) -> None:
     assert code == 0
     for verb in ("connect", "open", "add", "search", "list", "--help"):
         assert f"memory-mcp {verb}" in shown
+    assert not list(tmp_path.iterdir())
+
+
+def test_hook_at_a_terminal_says_what_it_is_for(tmp_path: Path) -> None:
+    code, shown = Terminal("hook", env={"MEMORY_MCP_DATA_DIR": str(tmp_path / "none")}).finish()
+    assert code == 0
+    assert "`memory-mcp hook --explain`" in shown
     assert not list(tmp_path.iterdir())
 
 

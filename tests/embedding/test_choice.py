@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.embedding import worker
+from memory_mcp.embedding import Embedders, EmbeddingOptions, worker
 from memory_mcp.embedding.model_files import MODEL
 from memory_mcp.server.request_context import local_caller
 from tests.embedding.fake_service import FAULTS, FakeService, closed_port
@@ -100,6 +100,13 @@ def test_the_log_says_that_the_embedder_is_missing(
 ) -> None:
     with server(tmp_path, embedder=embedder, ollama_host=closed_address()):
         eventually(lambda: DISABLED in caplog.messages)
+
+
+def test_the_workers_of_all_families_log_it_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    embedders = Embedders(EmbeddingOptions("none", None, "", "", None, tmp_path))
+    for _ in range(2):
+        embedders.warn_disabled()
+    assert caplog.messages == [DISABLED]
 
 
 @needs_model

@@ -14,7 +14,7 @@ from memory_mcp.engines.files import data_dir_lock, data_directory
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.families.context import open_database
-from memory_mcp.sessions import Client, RunningServer, Servers, addresses, by_server, live_db
+from memory_mcp.sessions import Client, RunningServer, ServerAddress, Servers, addresses, by_server, live_db
 from memory_mcp.settings import Settings
 from memory_mcp.sync import hub as hubs
 
@@ -30,7 +30,7 @@ class Access:
     audit: Audit
     folder_of: Callable[[str], Path]
     delete_data: Callable[[str], None]  # of a user other than the local one
-    addresses: Callable[[], list[str]]  # where running servers are reached over HTTP
+    addresses: Callable[[], list[ServerAddress]]  # where running servers are reached over HTTP
     servers: Callable[[], list[tuple[RunningServer, list[Client]]]]  # the running ones, with their clients
 
 

@@ -22,6 +22,7 @@ from memory_mcp.cli.output import print_json
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.errors import Unavailable
 from memory_mcp.relay.link import LOG
+from memory_mcp.sessions import ServerAddress
 from memory_mcp.settings import Settings
 
 START_TIMEOUT_S = 60.0
@@ -39,23 +40,25 @@ def open_web_app(
     Without a browser or a display it prints the link, which works once, within a day.
     """
     chosen = chosen_settings(data_dir, creates=True)
-    base, pid = _address(chosen), None
-    if base is None:
+    server = _running(chosen)
+    is_new = server is None
+    if server is None:
         pid, message = _start(chosen)
-        base = _address(chosen)
+        server = _running(chosen)
         _print_start(pid, message, data_dir)
-    if base is None:
+    if server is None:
         raise Unavailable(f"The server does not respond. Its log is {chosen.data_dir / LOG}")
+    base = server.url
     link = _link(chosen, base)
     is_opened = not (no_browser or as_json) and _has_display() and webbrowser.open(link)
     if as_json:
-        print_json({"address": base, "link": link, "started": pid is not None, "pid": pid})
+        print_json({"address": base, "link": link, "started": is_new, "pid": server.pid})
     else:
         typer.echo(f"Opened {base}/ in your browser." if is_opened else link)
 
 
-def _address(chosen: Settings) -> str | None:
-    """Where a running server of the data directory is reached over HTTP."""
+def _running(chosen: Settings) -> ServerAddress | None:
+    """A running server of the data directory that is reached over HTTP."""
     with open_access(chosen) as access:
         return next(iter(access.addresses()), None)
 

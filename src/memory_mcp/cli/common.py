@@ -133,6 +133,12 @@ def new_session(caller: Caller) -> Session:
     return Session(new_id(), Connection(caller.user, new_id()))
 
 
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether the command line has this option or argument."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"  # Typer exports no name for its type
+
+
 def split_names(text: str) -> list[str]:
     """'a, b' as flags write a list."""
     return [name.strip() for name in text.split(",") if name.strip()]

@@ -16,7 +16,7 @@ from rich.prompt import Prompt
 
 from memory_mcp import settings
 from memory_mcp.cli import automation
-from memory_mcp.cli.common import AsJson, DataDir, report_as_usage_error
+from memory_mcp.cli.common import AsJson, DataDir, is_given, report_as_usage_error
 from memory_mcp.cli.diffs import confirm, print_diff
 from memory_mcp.cli.output import print_json, print_table
 from memory_mcp.clients import CLIENTS, ClientConfigurations, ClientProgram, Http
@@ -40,6 +40,7 @@ EPILOG = "Examples: " + " · ".join(
         " zed --undo",
     )
 )
+OPTIONS_OF_LIST = ("data_dir", "as_json")  # without a client
 
 
 Client = Annotated[
@@ -82,6 +83,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 def connect(
+    context: typer.Context,
     client: Client = None,
     http: HttpUrl = None,
     key: RawKey = None,
@@ -101,6 +103,7 @@ def connect(
     records = platformdirs.user_state_path("memory-mcp", appauthor=False) / "connections"
     connections = ClientConfigurations(machine, records)
     if client is None:
+        _require_client(context)
         _list(connections.all(), as_json=as_json)
         return
     with report_as_usage_error():
@@ -122,6 +125,20 @@ def connect(
     hints = _hints(program, endpoint, machine, in_project=project) if is_done and not undo else ()
     for hint in hints:
         typer.echo(hint)
+
+
+def _require_client(context: typer.Context) -> None:
+    """Raises BadParameter if an option was given that needs a client."""
+    given = [
+        option.opts[0]
+        for option in context.command.params
+        if option.name not in OPTIONS_OF_LIST and is_given(context, str(option.name))
+    ]
+    if given:
+        raise typer.BadParameter(
+            f"{given[0]} needs a client, such as `memory-mcp connect claude-code {given[0]}`. "
+            "`memory-mcp connect` lists the clients and says which are connected."
+        )
 
 
 @dataclass(frozen=True)

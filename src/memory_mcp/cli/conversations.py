@@ -26,7 +26,7 @@ def list_conversations(limit: int, data_dir: Path | None, *, as_json: bool) -> N
         return
     out = console()
     if not found:
-        out.print(f"Hooks have kept no conversation yet. {NO_HOOKS}")
+        out.print(f"There are no conversations. Hooks keep them. {NO_HOOKS}")
     for one in found:
         line = Text.assemble(
             (f"{_time(one.last_at)}  ", "dim"), (one.ref, "cyan"), f"  {one.project}, {one.messages}: "
@@ -48,7 +48,7 @@ def list_given(limit: int, data_dir: Path | None, *, as_json: bool) -> None:
         return
     out = console()
     if not found:
-        out.print(f"Hooks have given nothing to a model yet. {NO_HOOKS}")
+        out.print(f"There is no record of what hooks gave to models. {NO_HOOKS}")
     for one in found:
         to = f"{one.event} in {one.project}"
         out.print(Text.assemble((f"{_time(one.at)}  ", "dim"), (conversation_ref(one.conversation), "cyan"), f"  {to}"))

@@ -22,7 +22,7 @@ from memory_mcp.caller import Caller
 from memory_mcp.cli import conversations
 from memory_mcp.cli.common import AsJson, DataDir, new_session, use_app
 from memory_mcp.cli.interrupts import Interrupted
-from memory_mcp.cli.output import console, print_json
+from memory_mcp.cli.output import console, print_json, title_and_text
 from memory_mcp.conversations.deletion import is_ref
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.undo_copies import LIFETIME, UndoCopies
@@ -269,8 +269,7 @@ def _confirm(target: _Target, *, for_good: bool) -> None:
     """Raises Invalid without a terminal, and if the answer is no."""
     if not sys.stdin.isatty():
         raise Invalid("Deleting asks for confirmation. Give --yes to skip that.")
-    title, content = (" ".join(text.split()) for text in (target.title, target.content))
-    typer.echo((content if content.startswith(title.removesuffix("…")) else f"{title}: {content}")[:280])
+    typer.echo(": ".join(filter(None, title_and_text(target.title, target.content)))[:280])
     if not typer.confirm(f"Delete {target.ref}{' for good' if for_good else ''}?"):
         raise Invalid("Nothing was deleted.")
 

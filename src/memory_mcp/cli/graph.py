@@ -11,12 +11,13 @@ import typer
 from memory_mcp.cli import imports
 from memory_mcp.cli.common import AsJson, DataDir, use_app
 from memory_mcp.cli.output import print_json
+from memory_mcp.cli.verbs import Verbs
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.graph import exchange, picture
 from memory_mcp.families.graph.model import Entity, Relation
 from memory_mcp.importers import ImportPlan
 
-cli = typer.Typer(help="Export, import and draw knowledge graphs.", no_args_is_help=True)
+cli = Verbs(help="Export, import and draw knowledge graphs.", no_args_is_help=True)
 
 Project = Annotated[str, typer.Argument(help="Name of the project.", metavar="PROJECT")]
 File = Annotated[Path | None, typer.Argument(help="File to write.", show_default="standard output", metavar="FILE")]

@@ -9,6 +9,11 @@ from memory_mcp.cli.common import AsJson, DataDir, chosen_settings
 from memory_mcp.cli.output import console, print_json
 from memory_mcp.hooks import records
 
+FOR_CLIENTS = (
+    "Clients call this by themselves, with the event's JSON on stdin: there is nothing to type here. "
+    "`memory-mcp connect CLIENT --auto` sets a client up, and `memory-mcp hook --explain` shows its last calls."
+)
+
 
 def hook(
     event: Annotated[str | None, typer.Argument(metavar="EVENT", help="As the client names it.")] = None,
@@ -25,7 +30,8 @@ def hook(
     Example: memory-mcp hook --explain
     """
     if not explain:
-        raise typer.BadParameter("Give an event, with the client's JSON on stdin, or --explain.")
+        typer.echo(FOR_CLIENTS)
+        return
     found = records.last(str(chosen_settings(data_dir).data_dir), limit)
     if as_json:
         print_json({"calls": found})

@@ -12,7 +12,7 @@ import typer
 from memory_mcp import settings
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, parse_path, report_as_usage_error, use_app
-from memory_mcp.cli.output import print_json
+from memory_mcp.cli.output import counted, print_json
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.importers import FORMATS, ImportPlan, Report
 from memory_mcp.maintenance.imports import read_export
@@ -80,7 +80,7 @@ def import_own_export(
         print_json({"format": OURS, "dry_run": dry_run, **taken.shown()})
     else:
         for counts, words in ((taken.new, "New"), (taken.known, "Here already")):
-            typer.echo(f"{words}: {', '.join(f'{count} {name}' for name, count in counts.items()) or 'nothing'}.")
+            typer.echo(f"{words}: {', '.join(counted(count, name) for name, count in counts.items()) or 'nothing'}.")
         for one in taken.left_out:
             typer.echo(f"  {one.path}: {one.why}", err=True)
         if dry_run:
@@ -135,7 +135,7 @@ def _show(report: Report) -> None:
     kind = {"notes": "namespace", "stores": "store", "graph": "project"}[report.family]
     typer.echo(f"{report.read} read; {report.imported} {imported} into the {kind} {report.into!r}.")
     if report.details:
-        typer.echo("New: " + ", ".join(f"{count} {name}" for name, count in report.details.items()) + ".")
+        typer.echo("New: " + ", ".join(counted(count, name) for name, count in report.details.items()) + ".")
     for count, words in (
         (report.updated, "were changed in the other tool and are updated."),
         (report.skipped, "were imported before."),

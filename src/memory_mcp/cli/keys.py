@@ -10,10 +10,11 @@ from memory_mcp.access.keys import lifetime
 from memory_mcp.caller import LOCAL_USER, parse_scopes
 from memory_mcp.cli.common import AsJson, DataDir, report_as_usage_error, split_names, use_access
 from memory_mcp.cli.output import print_json, print_table
+from memory_mcp.cli.verbs import Verbs
 from memory_mcp.errors import Invalid
 from memory_mcp.families.registry import FAMILIES, confinable
 
-cli = typer.Typer(help="Keys for clients that connect over HTTP.", no_args_is_help=True)
+cli = Verbs(help="Keys for clients that connect over HTTP.", no_args_is_help=True)
 
 
 @cli.command()

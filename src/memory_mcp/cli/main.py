@@ -28,8 +28,9 @@ from memory_mcp.cli import (
 from memory_mcp.cli.common import report_bad_usage, report_errors
 from memory_mcp.cli.interrupts import raise_on_signals
 from memory_mcp.cli.output import end_at_closed_pipe
+from memory_mcp.cli.verbs import Verbs
 
-cli = typer.Typer(
+cli = Verbs(
     name="memory-mcp",
     help="The memory every AI agent plugs in. Without a command it serves MCP over stdio; "
     "`memory-mcp serve --help` lists the settings.",

@@ -24,7 +24,7 @@ from memory_mcp.cli.common import (
     use_app,
     use_maintenance,
 )
-from memory_mcp.cli.output import console, print_json
+from memory_mcp.cli.output import console, counted, print_json
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.engines.files.data_dir_lock import RESTORING
 from memory_mcp.engines.files.data_directory import require_no_other_files
@@ -59,7 +59,7 @@ def backup(
     if as_json:
         print_json({**vars(made), "left_out": [vars(one) for one in made.left_out]})
     else:
-        typer.echo(f"{made.file}: {made.files} files, {_size(made.bytes)}, as of {made.cut_at}.")
+        typer.echo(f"{made.file}: {counted(made.files, 'files')}, {_size(made.bytes)}, as of {made.cut_at}.")
     _print_left_out(made.left_out)
     if made.left_out:
         raise typer.Exit(1)
@@ -85,7 +85,7 @@ def restore(
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
         return
-    typer.echo(f"{done.data_dir} is restored as of {done.cut_at}: {done.files} files.")
+    typer.echo(f"{done.data_dir} is restored as of {done.cut_at}: {counted(done.files, 'files')}.")
     if done.aside:
         typer.echo(f"The replaced data is in {done.aside}. Delete it when you no longer need it.")
     for notice in done.notices:
@@ -162,8 +162,8 @@ def export(
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
     else:
-        counted = ", ".join(f"{count} {what}" for what, count in done.counts.items())
-        typer.echo(f"{done.folder}: {counted}.")
+        written = ", ".join(counted(count, what) for what, count in done.counts.items())
+        typer.echo(f"{done.folder}: {written}.")
     _print_left_out(done.left_out)
     if done.left_out:
         raise typer.Exit(1)
@@ -206,8 +206,8 @@ def _show(found: Diagnosis, data_dir: Path, *, repair: bool) -> None:
         out.print(Text.assemble((f"{one.state:>8}", COLOURS[one.state]), text), soft_wrap=True)
     if any(one.message.endswith(RESTORE_HINT) for one in found.problems):
         _print_restore_steps(data_dir)
-    counted = ", ".join(f"{count} {what}" for what, count in found.checked.items())
-    typer.echo(f"Checked {counted}.")
+    checked = ", ".join(counted(count, what) for what, count in found.checked.items() if what != "settings")
+    typer.echo(f"Checked the settings, {checked}.")
     repairable = sum(one.repairable for one in found.problems)
     if found.is_well:
         typer.echo("All problems are repaired." if found.findings else "No problems found.")
@@ -220,7 +220,7 @@ def _show(found: Diagnosis, data_dir: Path, *, repair: bool) -> None:
 
 
 def _problems(found: Diagnosis) -> str:
-    return "1 problem" if len(found.problems) == 1 else f"{len(found.problems)} problems"
+    return counted(len(found.problems), "problems")
 
 
 def _print_restore_steps(data_dir: Path) -> None:

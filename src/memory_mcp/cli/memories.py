@@ -15,7 +15,7 @@ from rich.text import Text
 from memory_mcp.app import App, embedding_options
 from memory_mcp.caller import Caller
 from memory_mcp.cli.common import AsJson, DataDir, new_session, report_as_usage_error, split_names, use_app
-from memory_mcp.cli.output import console, print_json
+from memory_mcp.cli.output import console, counted, print_json, title_and_text
 from memory_mcp.embedding import model_files
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.notes.addresses import note_uri
@@ -152,7 +152,7 @@ def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         return
     out = console()
     for family, counts in found.items():
-        text = counts.get("error") or ", ".join(f"{count} {name}" for name, count in counts.items())
+        text = counts.get("error") or ", ".join(counted(count, name) for name, count in counts.items())
         out.print(Text.assemble((f"{family:<9}", "bold"), text))
     typer.echo(f"in {place}")
 
@@ -202,7 +202,8 @@ def _content(text: str | None) -> str:
 
 
 def _print_hit(out: Console, hit: RecallHit) -> None:
-    out.print(Text.assemble((hit.title, "bold"), "  ", (f"{hit.score:.2f}, by {hit.why}", "dim")))
+    title, text = title_and_text(hit.title, hit.snippet)
+    out.print(Text.assemble((title, "bold"), "  ", (f"{hit.score:.2f}, by {hit.why}", "dim")))
     out.print(Text(f"  {hit.ref}", "cyan"), soft_wrap=True)
-    if hit.snippet != hit.title:
-        out.print(Text(f"  {hit.snippet}"))
+    if text:
+        out.print(Text(f"  {text}"))

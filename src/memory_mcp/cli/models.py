@@ -8,9 +8,10 @@ from memory_mcp.app import embedding_options
 from memory_mcp.cli.common import AsJson, DataDir, parse_path, report_as_usage_error, use_app
 from memory_mcp.cli.output import print_json
 from memory_mcp.cli.progress_bar import show_progress
+from memory_mcp.cli.verbs import Verbs
 from memory_mcp.embedding import model_files
 
-cli = typer.Typer(help="The built-in model for search by meaning.", no_args_is_help=True)
+cli = Verbs(help="The built-in model for search by meaning.", no_args_is_help=True)
 
 NOT_PULLED = "No model was installed. The same command starts again."
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -53,6 +54,19 @@ def _print_blocks(out: Console, columns: Sequence[str], rows: Sequence[Sequence[
         for column, value in zip(columns, row, strict=True):
             if value:
                 out.print(Text.assemble((f"{column:<{width}}  ", "bold"), value), soft_wrap=True)
+
+
+def counted(count: int, plural: str) -> str:
+    """'1 entity' or '2 entities'."""
+    singular = re.sub(r"ies$", "y", plural) if plural.endswith("ies") else plural.removesuffix("s")
+    return f"{count} {singular if count == 1 else plural}"
+
+
+def title_and_text(title: str, text: str) -> tuple[str, str]:
+    """Both on one line each, for people. A text that begins with its title, as one without a title does, is the title
+    alone."""
+    title, text = (" ".join(one.split()) for one in (title, text))
+    return (text, "") if text.startswith(title.removesuffix("…")) else (title, text)
 
 
 def _cell(value: object) -> str:

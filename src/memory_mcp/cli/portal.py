@@ -9,12 +9,13 @@ import typer
 
 from memory_mcp.cli.common import AsJson, DataDir, use_app
 from memory_mcp.cli.output import print_json, print_table
+from memory_mcp.cli.verbs import Verbs
 from memory_mcp.engines.chdb import archive
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals.folders import PortalFolder
 
-cli = typer.Typer(help="Portals and their exported files.", no_args_is_help=True)
+cli = Verbs(help="Portals and their exported files.", no_args_is_help=True)
 
 
 @cli.callback()

@@ -10,6 +10,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from memory_mcp import settings
+from memory_mcp.cli.verbs import Verbs
 from memory_mcp.settings import Settings
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -47,7 +48,7 @@ def show(
     run.__doc__ = f"{description}\n\n{ELSEWHERE}"
     run.__annotations__ = {option.name: option.annotation for option in options}
     run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # which Typer reads
-    helper = typer.Typer(add_completion=False, context_settings={"help_option_names": list(FLAGS)})
+    helper = Verbs(add_completion=False, context_settings={"help_option_names": list(FLAGS)})
     helper.command()(run)
     helper(args=[FLAGS[0]], prog_name=f"memory-mcp {verb}")
     raise typer.Exit

@@ -7,9 +7,10 @@ import typer
 
 from memory_mcp.cli.common import AsJson, DataDir, parse_path, use_app
 from memory_mcp.cli.output import print_json, print_table
+from memory_mcp.cli.verbs import Verbs
 from memory_mcp.families.stores.model import Store
 
-cli = typer.Typer(help="Folders of markdown files that agents work in.", no_args_is_help=True)
+cli = Verbs(help="Folders of markdown files that agents work in.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="The store's name for agents.", metavar="NAME")]
 

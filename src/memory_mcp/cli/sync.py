@@ -12,10 +12,11 @@ from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, use_app
 from memory_mcp.cli.output import print_json, print_table
 from memory_mcp.cli.progress_bar import show_progress
+from memory_mcp.cli.verbs import Verbs
 from memory_mcp.sync import Sync, SyncState
 from memory_mcp.sync.hub_client import is_plain_http
 
-cli = typer.Typer(help="Keep the notes of a namespace the same on several computers.", no_args_is_help=True)
+cli = Verbs(help="Keep the notes of a namespace the same on several computers.", no_args_is_help=True)
 
 STOPPED = "All that was sent and received is stored. The same command goes on."
 

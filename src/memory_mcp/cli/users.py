@@ -11,8 +11,9 @@ from memory_mcp.app import open_access
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, chosen_settings, use_access
 from memory_mcp.cli.output import print_json, print_table
+from memory_mcp.cli.verbs import Verbs
 
-cli = typer.Typer(help="The users of this server. Each has separate data.", no_args_is_help=True)
+cli = Verbs(help="The users of this server. Each has separate data.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME")]
 
@@ -86,7 +87,7 @@ def link(name: Name = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = Fa
     with open_access(chosen) as access:
         user = access.users.get(name)
         usual = chosen.public_url or f"http://{chosen.url_host}:{chosen.port}"
-        base = next(iter(access.addresses()), usual)
+        base = next((one.url for one in access.addresses()), usual)
         url = sign_in_url(base, access.sign_ins.create_link_token(user.id))
     if as_json:
         print_json({"user": user.name, "link": url})

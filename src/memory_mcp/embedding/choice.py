@@ -1,5 +1,7 @@
 """The choice of the embedder that makes the vectors."""
 
+import logging
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +12,8 @@ from memory_mcp.settings.types import EmbedderKind
 
 if TYPE_CHECKING:
     from memory_mcp.embedding.services import Ollama, OpenAI
+
+log = logging.getLogger(__name__)
 
 DEFAULT_MODELS = {"ollama": "nomic-embed-text", "openai": "text-embedding-3-small"}
 
@@ -32,6 +36,8 @@ class Embedders:
         self._builtin = Builtin(options.model_folder)
         self._ollamas: dict[str, Ollama] = {}
         self._openais: dict[str, OpenAI] = {}
+        self._first_warning = threading.Lock()
+        self._has_warned = False
 
     @property
     def are_off(self) -> bool:
@@ -84,6 +90,13 @@ class Embedders:
         if kind in ("auto", "builtin") and self._builtin.is_installed():
             return True
         return kind == "openai" or (kind in ("auto", "ollama") and self._ollama(model).answers())
+
+    def warn_disabled(self) -> None:
+        """Log once that nothing is found by its meaning. Each family has a worker, which would log the same."""
+        with self._first_warning:
+            if not self._has_warned:
+                log.warning("semantic search disabled (no embedding backend)")  # the text is fixed by the spec
+            self._has_warned = True
 
     def _detect(self) -> Embedder | None:
         ollama = self._ollama(self._options.model)

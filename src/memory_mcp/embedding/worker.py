@@ -195,7 +195,7 @@ class EmbeddingWorker:
     def _warn_if_disabled(self) -> None:
         recorded = next((space for queue in self._all_queues() if (space := queue.space())), None)
         if not self._embedders.are_ready(recorded) and not self._stopping.is_set():
-            log.warning("semantic search disabled (no embedding backend)")  # the text is fixed by the spec
+            self._embedders.warn_disabled()
 
     def _all_queues(self) -> Iterable[TextQueue]:
         return () if self._embedders.are_off else self._queues()

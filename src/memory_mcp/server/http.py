@@ -256,8 +256,8 @@ def _listen(app: App) -> socket.socket:
     except Invalid as exc:
         if running := app.clients.addresses():
             raise Invalid(
-                f"{exc.message} A server of this data directory already runs at {running[0]}: `memory-mcp open` opens "
-                "it, `memory-mcp stop` ends it.",
+                f"{exc.message} A server of this data directory already runs at {running[0].url}: `memory-mcp open` "
+                "opens it, `memory-mcp stop` ends it.",
                 field="port",
             ) from exc
         raise

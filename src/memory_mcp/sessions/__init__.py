@@ -1,6 +1,6 @@
 """Sessions: connected clients, the session of each call, and the cleanup when a session ends."""
 
-from memory_mcp.sessions.clients import Clients, addresses, by_server
+from memory_mcp.sessions.clients import Clients, ServerAddress, addresses, by_server
 from memory_mcp.sessions.model import Client, Connection, Session, Transport
 from memory_mcp.sessions.operations import Sessions
 from memory_mcp.sessions.servers import RunningServer, Servers
@@ -10,6 +10,7 @@ __all__ = [
     "Clients",
     "Connection",
     "RunningServer",
+    "ServerAddress",
     "Servers",
     "Session",
     "Sessions",

@@ -82,7 +82,7 @@ class Clients:
         with self._db.write() as tx:
             storage.set_address(tx, self._servers.this, url)
 
-    def addresses(self) -> list[str]:
+    def addresses(self) -> "list[ServerAddress]":
         """Where servers of this data directory are reached over HTTP, the newest first."""
         return addresses(self._db, self._servers)
 
@@ -197,8 +197,17 @@ def by_server(db: Database, servers: Servers) -> list[tuple[RunningServer, list[
         return [(server, storage.all_of(tx, server.id)) for server in running]
 
 
-def addresses(db: Database, servers: Servers) -> list[str]:
-    """The URLs of running servers, the newest first."""
+@dataclass(frozen=True)
+class ServerAddress:
+    """Where a running server is reached over HTTP."""
+
+    url: str
+    pid: int | None  # None: the server is of a version that does not say
+
+
+def addresses(db: Database, servers: Servers) -> list[ServerAddress]:
+    """Of running servers, the newest first."""
     with db.read() as tx:
         found = storage.addresses(tx)
-    return [url for server, url in found if servers.is_running(server)]
+    pids = {server.id: server.pid for server in servers.running()}
+    return [ServerAddress(url, pids.get(server)) for server, url in found if servers.is_running(server)]
