@@ -33,6 +33,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "settings",
         "peers",
         "relay",
+        "terminal",
         "tokens",
         "hooks",
     },

@@ -25,10 +25,11 @@ HUB_DESCRIPTION = "Serve the hub that nodes sync through, over plain HTTP. Its d
 INTRODUCTION = """\
 Memory MCP {version}: the memory every AI agent plugs in.
 
-MCP clients start this program and talk to it over stdin. At a terminal, type one of these:
+MCP clients start this program and talk to it over stdin.
+At a terminal, type one of these:
 
-  memory-mcp connect          add it to a client, such as Claude Code, Cursor or VS Code
-  memory-mcp open             open the web app in your browser
+  memory-mcp connect          add it to a client
+  memory-mcp open             open the web app
   memory-mcp add "TEXT"       store a memory
   memory-mcp search "WORDS"   find memories
   memory-mcp list             list the latest memories
@@ -144,7 +145,9 @@ def _run_server(chosen: "Settings", not_shared: str | None = None) -> None:
         from memory_mcp.server.stdio import run
 
         if _is_at_terminal():
-            sys.stderr.write(AT_TERMINAL)
+            from memory_mcp.terminal import wrap
+
+            sys.stderr.write(wrap(AT_TERMINAL, sys.stderr))
     else:
         from memory_mcp.server.http import run
     garbage.start_collection()
@@ -163,5 +166,7 @@ def _run_hub(chosen: "Settings") -> None:
 
 
 def _print_error(message: str, code: int) -> int:
-    sys.stderr.write(f"memory-mcp: {message}\n")
+    from memory_mcp.terminal import wrap
+
+    sys.stderr.write(wrap(f"memory-mcp: {message}\n", sys.stderr))
     return code

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from memory_mcp.engines.files import data_directory
 from tests import processes
 from tests.processes import COMMAND, Process, environment
 from tests.terminal import Terminal
+
+TEXT = "The quick brown fox jumps over the lazy dog, and then it goes home to sleep."
 
 
 def run(*arguments: object, **env: str) -> subprocess.CompletedProcess[str]:
@@ -35,6 +38,32 @@ def test_a_narrow_terminal_cuts_no_value(keyed: tuple[Path, dict[str, str]], col
     assert "…" not in shown
     is_table = any(key["id"] in line and "laptop of Zoë" in line for line in shown.splitlines())
     assert is_table is (columns == 400)
+
+
+def test_lines_end_between_words_at_a_narrow_terminal(tmp_path: Path) -> None:
+    """Of lists, tables, sentences and errors. A path or a command to copy may be longer."""
+    env = {"NO_COLOR": "1", "HOME": str(tmp_path)}
+    _, shown = Terminal("connect", columns=50, env=env).finish()
+    rows = [line.split() for line in shown.splitlines() if line.startswith(" ")]
+    assert ["claude-code", "no", "no"] in rows
+    assert "`memory-mcp connect CLIENT` shows the change, and\nasks before it writes.\n" in shown
+    data_dir = tmp_path / "data"
+    ref = run("add", TEXT, "--data-dir", data_dir).stdout.strip()
+    _, shown = Terminal("list", "--data-dir", data_dir, columns=50, env=env).finish()
+    listed, more = re.sub(r"\x1b\[\d*m", "", shown).splitlines()
+    assert listed == ref
+    assert re.fullmatch(r" {2}[-0-9]{10} [:0-9]{5} {2}The quick brown .*…", more)
+    assert len(more) == 50
+    code, shown = Terminal("show", "x", "--data-dir", data_dir, columns=50, env=env).finish()
+    assert code == 1
+    assert shown.startswith(
+        "memory-mcp: Nothing has the reference 'x'.\n`memory-mcp search` shows references such as\n"
+    )
+    _, shown = Terminal("rm", ref, "--yes", "--data-dir", data_dir, columns=50, env=env).finish()
+    assert shown.splitlines()[-1] == f"memory-mcp rm --undo {ref} --data-dir {data_dir}"
+    for verb in ([], ["serve", "--data-dir", Path(__file__).parent]):
+        _, shown = Terminal(*verb, columns=60, env=env).finish()
+        assert max(map(len, shown.splitlines())) <= 60
 
 
 def test_output_that_cannot_be_written_is_one_sentence(keyed: tuple[Path, dict[str, str]]) -> None:
@@ -160,7 +189,7 @@ def test_a_folder_of_other_files_does_not_become_a_data_directory(
 def test_a_folder_that_another_process_has_begun_to_use_may_become_a_data_directory(tmp_path: Path) -> None:
     for name in ("in-use.lock", "server.log", "hooks.jsonl", ".0123.memory-mcp-part", "config.toml", "lost+found"):
         (tmp_path / name).touch()
-    for name in ("shared", "backups"):
+    for name in ("shared", "servers", "backups"):
         (tmp_path / name).mkdir()
     assert data_directory.is_usable(tmp_path)
     (tmp_path / "server.db-wal").touch()

@@ -121,7 +121,7 @@ def test_a_line_too_long_is_answered_and_the_next_one_served(tmp_path: Path) -> 
 
 def test_a_client_that_stops_reading_ends_it_quietly(tmp_path: Path) -> None:
     with (tmp_path / "stderr").open("w+") as errors:
-        server = Stdio.start(tmp_path, stderr=errors)
+        server = Stdio.start(tmp_path / "data", stderr=errors)
         assert server.process.stdout is not None
         server.process.stdout.close()
         server.post("ping")

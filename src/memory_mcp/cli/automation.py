@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-import typer
-
-from memory_mcp.cli.diffs import confirm, print_diff
+from memory_mcp.cli.diffs import confirm_change, print_diff
+from memory_mcp.cli.output import confirm, print_text
 from memory_mcp.clients import ClientConfigurations, ClientProgram
 from memory_mcp.clients.automation import AUTOMATIONS, HOOKS
 from memory_mcp.clients.model import Http, ServerEndpoint, Stdio
@@ -22,7 +21,7 @@ def is_wanted(client: ClientProgram, given: bool | None, *, is_interactive: bool
     """The flag or, in a terminal, the answer to a question: no, unless it is yes."""
     if given is not None or not is_interactive or client.id not in AUTOMATIONS:
         return bool(given)
-    return typer.confirm(WHAT_IT_DOES.format(title=client.title), default=False)
+    return confirm(WHAT_IT_DOES.format(title=client.title))
 
 
 def command_of(endpoint: ServerEndpoint) -> Stdio:
@@ -42,18 +41,18 @@ def apply_all(connections: ClientConfigurations, plans: Iterable[Plan], *, dry_r
     """Show each change, and write it once the user agrees."""
     for plan in plans:
         if not plan.is_change:
-            typer.echo(f"Nothing to do: {plan.file} has our {plan.name} already.")
+            print_text(f"Nothing to do: {plan.file} has our {plan.name} already.")
             continue
         print_diff(plan.diff())
         if dry_run:
-            typer.echo("Nothing was written (--dry-run).")
+            print_text("Nothing was written (--dry-run).")
             continue
         if not yes:
-            confirm(plan)
+            confirm_change(plan)
         connections.apply(plan)
         verb = "Removed" if plan.is_undo else "Added"
         hint = " `memory-mcp hook --explain` shows what they do." if plan.name == HOOKS and not plan.is_undo else ""
-        typer.echo(f"{verb} our {plan.name} in {plan.file}.{hint}")
+        print_text(f"{verb} our {plan.name} in {plan.file}.{hint}")
 
 
 def apply_as_json(connections: ClientConfigurations, plans: Iterable[Plan], *, dry_run: bool) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from memory_mcp.access.sign_ins import sign_in_url
 from memory_mcp.app import open_access
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, chosen_settings
-from memory_mcp.cli.output import print_json
+from memory_mcp.cli.output import print_json, print_text
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.errors import Unavailable
 from memory_mcp.relay.link import LOG
@@ -54,7 +54,7 @@ def open_web_app(
     if as_json:
         print_json({"address": base, "link": link, "started": is_new, "pid": server.pid})
     else:
-        typer.echo(f"Opened {base}/ in your browser." if is_opened else link)
+        print_text(f"Opened {base}/ in your browser." if is_opened else link)
 
 
 def _running(chosen: Settings) -> ServerAddress | None:
@@ -117,9 +117,9 @@ def _last_line(log: Path) -> str:
 def _print_start(pid: int, message: str, data_dir: Path | None) -> None:
     """To stderr, so that stdout has the link alone."""
     end = "memory-mcp stop" if data_dir is None else f"memory-mcp stop --data-dir {shlex.quote(str(data_dir))}"
-    typer.echo(f"A server runs in the background now (process {pid}). This ends it: {end}", err=True)
+    print_text(f"A server runs in the background now (process {pid}). This ends it: {end}", err=True)
     if key := NEW_KEY.search(message):
-        typer.echo(f"A key for clients over HTTP, shown this once: {key[1]}", err=True)
+        print_text(f"A key for clients over HTTP, shown this once: {key[1]}", err=True)
 
 
 def _has_display() -> bool:

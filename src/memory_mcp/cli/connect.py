@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,8 +16,8 @@ from rich.prompt import Prompt
 from memory_mcp import settings
 from memory_mcp.cli import automation
 from memory_mcp.cli.common import AsJson, DataDir, is_given, report_as_usage_error
-from memory_mcp.cli.diffs import confirm, print_diff
-from memory_mcp.cli.output import print_json, print_table
+from memory_mcp.cli.diffs import confirm_change, print_diff
+from memory_mcp.cli.output import print_json, print_table, print_text
 from memory_mcp.clients import CLIENTS, ClientConfigurations, ClientProgram, Http
 from memory_mcp.clients.automation import Automations
 from memory_mcp.clients.model import NAME, Machine, ServerEndpoint, own_command, this_machine
@@ -103,8 +102,7 @@ def connect(
     records = platformdirs.user_state_path("memory-mcp", appauthor=False) / "connections"
     connections = ClientConfigurations(machine, records)
     if client is None:
-        _require_client(context)
-        _list(connections.all(), as_json=as_json)
+        _list(context, connections.all(), as_json=as_json)
         return
     with report_as_usage_error():
         program = _client(client)
@@ -122,12 +120,11 @@ def connect(
         return
     is_done = _confirm_and_apply(connections, plan, dry_run=dry_run, yes=yes)
     automation.apply_all(connections, automatic(), dry_run=dry_run, yes=yes)
-    hints = _hints(program, endpoint, machine, in_project=project) if is_done and not undo else ()
-    for hint in hints:
-        typer.echo(hint)
+    if is_done and not undo:
+        _print_hints(program, endpoint, machine, in_project=project)
 
 
-def _require_client(context: typer.Context) -> None:
+def _refuse_options_for_client(context: typer.Context) -> None:
     """Raises BadParameter if an option was given that needs a client."""
     given = [
         option.opts[0]
@@ -178,34 +175,35 @@ def _confirm_and_apply(connections: ClientConfigurations, plan: Plan, *, dry_run
     title = plan.client.title
     if not plan.is_change:
         state = f"has no {plan.name}" if plan.is_undo else f"is connected already, as {plan.name}"
-        typer.echo(f"Nothing to do: {title} {state} in {plan.file}")
+        print_text(f"Nothing to do: {title} {state} in {plan.file}")
         return False
     print_diff(plan.diff())
     if dry_run:
-        typer.echo("Nothing was written (--dry-run).")
+        print_text("Nothing was written (--dry-run).")
         return False
     if not yes:
-        confirm(plan)
+        confirm_change(plan)
     copy = connections.apply(plan)
     if plan.is_undo:
-        typer.echo(f"Undone: {title} is as it was in {plan.file}")
+        print_text(f"Undone: {title} is as it was in {plan.file}")
     else:
-        typer.echo(f"Connected: {title} has this server as {plan.name!r}. {plan.client.next_step}")
+        print_text(f"Connected: {title} has this server as {plan.name!r}. {plan.client.next_step}")
     if copy is not None:
-        typer.echo(f"A copy of the file before the change: {copy}")
+        print_text(f"A copy of the file before the change: {copy}")
     return True
 
 
-def _hints(client: ClientProgram, endpoint: ServerEndpoint, machine: Machine, *, in_project: bool) -> Iterator[str]:
+def _print_hints(client: ClientProgram, endpoint: ServerEndpoint, machine: Machine, *, in_project: bool) -> None:
     if not client.seems_installed(machine):
-        yield f"{client.title} does not seem to be installed here."
+        print_text(f"{client.title} does not seem to be installed here.")
     if in_project:
-        yield f"{client.title} may ask first whether you trust this folder."
+        print_text(f"{client.title} may ask first whether you trust this folder.")
         what = "your key" if isinstance(endpoint, Http) and endpoint.key else "paths of this machine"
-        yield f"The file contains {what}: consider that before you commit it."
+        print_text(f"The file contains {what}: consider that before you commit it.")
 
 
-def _list(found: list[ClientStatus], *, as_json: bool) -> None:
+def _list(context: typer.Context, found: list[ClientStatus], *, as_json: bool) -> None:
+    _refuse_options_for_client(context)
     if as_json:
         print_json({"clients": [_stated(status) for status in found]})
         return
@@ -218,11 +216,11 @@ def _list(found: list[ClientStatus], *, as_json: bool) -> None:
         )
         for status in found
     ]
-    print_table(("client", "installed", "connected", "configuration"), rows)
+    print_table(("client", "installed", "connected", "configuration"), rows, last_optional=True)
     for status in found:
         if status.problem:
-            typer.echo(f"{status.client.id}: {status.problem}")
-    typer.echo("`memory-mcp connect CLIENT` shows the change, and asks before it writes.")
+            print_text(f"{status.client.id}: {status.problem}")
+    print_text("`memory-mcp connect CLIENT` shows the change, and asks before it writes.")
 
 
 def _short(file: Path) -> str:
@@ -278,8 +276,8 @@ def _prompt_for_profile() -> Profile:
     rows = []
     for profile in PROFILES.values():
         tools, tokens = ToolList(select(FAMILIES, profile.families), in_spec=False).size()
-        rows.append((profile.name, profile.purpose, tools, f"about {round(tokens, -2):,}"))
-    print_table(("profile", "for", "tools", "tokens"), rows, numbers=["tools", "tokens"])
+        rows.append((profile.name, tools, f"about {round(tokens, -2):,}", profile.purpose))
+    print_table(("profile", "tools", "tokens", "for"), rows, numbers=["tools", "tokens"], last_optional=True)
     return PROFILES[Prompt.ask("Which tools does it get?", choices=list(PROFILES), default="everything")]
 
 

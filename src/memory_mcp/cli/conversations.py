@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.text import Text
 
 from memory_mcp.cli.common import use_app
-from memory_mcp.cli.output import console, print_json
+from memory_mcp.cli.output import console, print_json, print_row, print_text
 from memory_mcp.conversations.model import ConversationFilter
 from memory_mcp.families.notes.addresses import conversation_ref
 
@@ -26,12 +26,9 @@ def list_conversations(limit: int, data_dir: Path | None, *, as_json: bool) -> N
         return
     out = console()
     if not found:
-        out.print(f"There are no conversations. Hooks keep them. {NO_HOOKS}")
+        print_text(f"There are no conversations. Hooks keep them. {NO_HOOKS}")
     for one in found:
-        line = Text.assemble(
-            (f"{_time(one.last_at)}  ", "dim"), (one.ref, "cyan"), f"  {one.project}, {one.messages}: "
-        )
-        out.print(line.append(one.title), soft_wrap=True)
+        print_row(out, _time(one.last_at), one.ref, f"{one.project}, {one.messages}: {one.title}")
 
 
 def list_given(limit: int, data_dir: Path | None, *, as_json: bool) -> None:
@@ -48,7 +45,7 @@ def list_given(limit: int, data_dir: Path | None, *, as_json: bool) -> None:
         return
     out = console()
     if not found:
-        out.print(f"There is no record of what hooks gave to models. {NO_HOOKS}")
+        print_text(f"There is no record of what hooks gave to models. {NO_HOOKS}")
     for one in found:
         to = f"{one.event} in {one.project}"
         out.print(Text.assemble((f"{_time(one.at)}  ", "dim"), (conversation_ref(one.conversation), "cyan"), f"  {to}"))

@@ -5,18 +5,18 @@ import sys
 import typer
 from rich.text import Text
 
-from memory_mcp.cli.output import console
+from memory_mcp.cli.output import confirm, console, print_text
 from memory_mcp.clients.operations import Plan
 from memory_mcp.errors import Invalid
 
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def confirm(plan: Plan) -> None:
+def confirm_change(plan: Plan) -> None:
     if not sys.stdin.isatty():
         raise Invalid("Nothing was written: stdin is not a terminal. Check the change above, then give --yes.")
-    if not typer.confirm(f"Write this to {plan.file}?"):
-        typer.echo("Nothing was written.")
+    if not confirm(f"Write this to {plan.file}?"):
+        print_text("Nothing was written.")
         raise typer.Exit(1)
 
 

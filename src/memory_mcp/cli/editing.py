@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from memory_mcp.app import App
 from memory_mcp.caller import Caller
 from memory_mcp.cli import conversations
 from memory_mcp.cli.common import AsJson, DataDir, new_session, use_app
 from memory_mcp.cli.interrupts import Interrupted
-from memory_mcp.cli.output import console, print_json, title_and_text
+from memory_mcp.cli.output import confirm, console, print_json, print_row, print_text, title_and_text
 from memory_mcp.conversations.deletion import is_ref
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.undo_copies import LIFETIME, UndoCopies
@@ -73,7 +72,7 @@ def list_memories(
     else:
         _print_list([(one.at, one.ref, one.title) for _, one in found.writes])
     for name, why in found.incomplete.items():
-        typer.echo(f"{name}: {why}", err=True)
+        print_text(f"{name}: {why}", err=True)
     if found.incomplete:
         raise typer.Exit(1)
 
@@ -81,13 +80,10 @@ def list_memories(
 def _print_list(rows: list[tuple[str, str, str]]) -> None:
     out = console()
     if not rows:
-        out.print("There is nothing here yet.")
+        print_text("There is nothing here yet.")
     for at, ref, title in rows:
-        line = Text.assemble((f"{at[:16].replace('T', ' '):<16}  ", "dim"), (ref, "cyan"))
-        short = " ".join(title.split())
-        if out.is_terminal and len(short) > MAX_TITLE_CHARS:
-            short = f"{short[: MAX_TITLE_CHARS - 1]}…"
-        out.print(line.append(f"  {short}") if short else line, soft_wrap=True)
+        short = title if len(title) <= MAX_TITLE_CHARS or not out.is_terminal else f"{title[: MAX_TITLE_CHARS - 1]}…"
+        print_row(out, f"{at[:16].replace('T', ' '):<16}", ref, short)
 
 
 @dataclass(frozen=True)
@@ -243,9 +239,9 @@ def rm(
     if as_json:
         print_json({"ref": ref, "deleted": True, "undo": command})
     elif command:
-        typer.echo(f"Deleted {ref}. Undo it within {LIFETIME.days} days with: {command}")
+        print_text(f"Deleted {ref}. Undo it within {LIFETIME.days} days with: {command}")
     else:
-        typer.echo(f"Deleted {ref} for good.")
+        print_text(f"Deleted {ref} for good.")
 
 
 def _undo(ref: str, data_dir: Path | None, *, as_json: bool) -> None:
@@ -255,7 +251,7 @@ def _undo(ref: str, data_dir: Path | None, *, as_json: bool) -> None:
         lost = editing.restore(call, ref, copies.get(ref))
         copies.delete(ref)
     if lost:
-        typer.echo(f"Not restored: {lost}.", err=True)
+        print_text(f"Not restored: {lost}.", err=True)
     _report(ref, "restored", f"{ref} is restored.", as_json=as_json)
 
 
@@ -269,8 +265,8 @@ def _confirm(target: _Target, *, for_good: bool) -> None:
     """Raises Invalid without a terminal, and if the answer is no."""
     if not sys.stdin.isatty():
         raise Invalid("Deleting asks for confirmation. Give --yes to skip that.")
-    typer.echo(": ".join(filter(None, title_and_text(target.title, target.content)))[:280])
-    if not typer.confirm(f"Delete {target.ref}{' for good' if for_good else ''}?"):
+    print_text(": ".join(filter(None, title_and_text(target.title, target.content)))[:280])
+    if not confirm(f"Delete {target.ref}{' for good' if for_good else ''}?"):
         raise Invalid("Nothing was deleted.")
 
 
@@ -282,4 +278,4 @@ def _report(ref: str, what: str, message: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"ref": ref, what: True})
     else:
-        typer.echo(message)
+        print_text(message)

@@ -10,7 +10,7 @@ import typer
 
 from memory_mcp.cli import imports
 from memory_mcp.cli.common import AsJson, DataDir, use_app
-from memory_mcp.cli.output import print_json
+from memory_mcp.cli.output import print_json, print_text
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.graph import exchange, picture
@@ -58,7 +58,7 @@ def draw(project: Project, file: File = None, data_dir: DataDir = None, as_json:
     with _open_output(file) as out:
         out.write(picture.svg(project, shown, relations))
     if len(shown) < len(entities):
-        typer.echo(f"Only the {len(shown)} best connected of {len(entities)} entities are drawn.", err=True)
+        print_text(f"Only the {len(shown)} best connected of {len(entities)} entities are drawn.", err=True)
     if as_json and file:
         print_json({"project": project, "file": file, "entities": len(shown)})
 

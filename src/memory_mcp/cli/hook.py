@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from memory_mcp.cli.common import AsJson, DataDir, chosen_settings
-from memory_mcp.cli.output import console, print_json
+from memory_mcp.cli.output import console, print_json, print_text
 from memory_mcp.hooks import records
 
 FOR_CLIENTS = (
@@ -29,16 +29,17 @@ def hook(
     and prints nothing if anything goes wrong.
     Example: memory-mcp hook --explain
     """
+    chosen = chosen_settings(data_dir)
     if not explain:
-        typer.echo(FOR_CLIENTS)
+        print_text(FOR_CLIENTS)
         return
-    found = records.last(str(chosen_settings(data_dir).data_dir), limit)
+    found = records.last(str(chosen.data_dir), limit)
     if as_json:
         print_json({"calls": found})
         return
     out = console()
     if not found:
-        out.print("No client has called a hook yet. `memory-mcp connect CLIENT --auto` sets one up.")
+        print_text("No client has called a hook yet. `memory-mcp connect CLIENT --auto` sets one up.")
     for call in found:
         when = str(call.get("at", ""))[:19].replace("T", " ")
         why = f", because {call['why']}" if call.get("why") else ""

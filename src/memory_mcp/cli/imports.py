@@ -12,7 +12,7 @@ import typer
 from memory_mcp import settings
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, parse_path, report_as_usage_error, use_app
-from memory_mcp.cli.output import counted, print_json
+from memory_mcp.cli.output import counted, print_json, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.importers import FORMATS, ImportPlan, Report
 from memory_mcp.maintenance.imports import read_export
@@ -80,11 +80,11 @@ def import_own_export(
         print_json({"format": OURS, "dry_run": dry_run, **taken.shown()})
     else:
         for counts, words in ((taken.new, "New"), (taken.known, "Here already")):
-            typer.echo(f"{words}: {', '.join(counted(count, name) for name, count in counts.items()) or 'nothing'}.")
+            print_text(f"{words}: {', '.join(counted(count, name) for name, count in counts.items()) or 'nothing'}.")
         for one in taken.left_out:
-            typer.echo(f"  {one.path}: {one.why}", err=True)
+            print_text(f"  {one.path}: {one.why}", err=True)
         if dry_run:
-            typer.echo(DRY)
+            print_text(DRY)
     if taken.left_out:
         raise typer.Exit(1)
 
@@ -133,9 +133,9 @@ def _directories(dry_run: bool, data_dir: Path | None) -> Iterator[tuple[Path | 
 def _show(report: Report) -> None:
     imported = "would be imported" if report.dry_run else "imported"
     kind = {"notes": "namespace", "stores": "store", "graph": "project"}[report.family]
-    typer.echo(f"{report.read} read; {report.imported} {imported} into the {kind} {report.into!r}.")
+    print_text(f"{report.read} read; {report.imported} {imported} into the {kind} {report.into!r}.")
     if report.details:
-        typer.echo("New: " + ", ".join(counted(count, name) for name, count in report.details.items()) + ".")
+        print_text("New: " + ", ".join(counted(count, name) for name, count in report.details.items()) + ".")
     for count, words in (
         (report.updated, "were changed in the other tool and are updated."),
         (report.skipped, "were imported before."),
@@ -144,10 +144,10 @@ def _show(report: Report) -> None:
         (report.refused, "were refused."),
     ):
         if count:
-            typer.echo(f"{count} {words}")
+            print_text(f"{count} {words}")
     for problem in report.problems[:MAX_PROBLEMS_SHOWN]:
-        typer.echo(f"  {problem.where}: {problem.why}", err=problem.outcome == "refused")
+        print_text(f"  {problem.where}: {problem.why}", err=problem.outcome == "refused")
     if len(report.problems) > MAX_PROBLEMS_SHOWN:
-        typer.echo("  … and more; --json has up to 1,000.")
+        print_text("  … and more; --json has up to 1,000.")
     if report.dry_run:
-        typer.echo(DRY)
+        print_text(DRY)

@@ -9,7 +9,7 @@ from memory_mcp.access import Key
 from memory_mcp.access.keys import lifetime
 from memory_mcp.caller import LOCAL_USER, parse_scopes
 from memory_mcp.cli.common import AsJson, DataDir, report_as_usage_error, split_names, use_access
-from memory_mcp.cli.output import print_json, print_table
+from memory_mcp.cli.output import print_json, print_table, print_text
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.errors import Invalid
 from memory_mcp.families.registry import FAMILIES, confinable
@@ -48,9 +48,9 @@ def create(
     if as_json:
         print_json({**_shown(issued.key, user), "key": issued.raw})
     else:
-        typer.echo(issued.raw)
+        print_text(issued.raw)
         if confined:
-            typer.echo(
+            print_text(
                 f"It is confined to the namespace {issued.key.namespace!r} in {', '.join(chosen)}: it sees nothing "
                 "outside that namespace.",
                 err=True,
@@ -65,6 +65,9 @@ def list_keys(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         keys = [_shown(key, names[key.user]) for key in access.keys.all()]
     if as_json:
         print_json({"keys": keys})
+        return
+    if not keys:
+        print_text("There are no keys yet. A client over HTTP needs one: memory-mcp keys create --name CLIENT")
         return
     columns = (
         *("id", "name", "user", "namespace", "confined", "scopes", "families"),
@@ -83,7 +86,7 @@ def revoke(
     if as_json:
         print_json({"id": key_id, "revoked": True})
     else:
-        typer.echo(f"Key {key_id} is revoked.")
+        print_text(f"Key {key_id} is revoked.")
 
 
 def _shown(key: Key, user: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from memory_mcp.cli import (
 )
 from memory_mcp.cli.common import report_bad_usage, report_errors
 from memory_mcp.cli.interrupts import raise_on_signals
-from memory_mcp.cli.output import end_at_closed_pipe
+from memory_mcp.cli.output import end_at_closed_pipe, print_text
 from memory_mcp.cli.verbs import Verbs
 
 cli = Verbs(
@@ -78,7 +78,7 @@ def command_line(arguments: Sequence[str]) -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"memory-mcp {__version__}")
+        print_text(f"memory-mcp {__version__}")
         raise typer.Exit
 
 

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -24,7 +25,7 @@ from memory_mcp.cli.common import (
     use_app,
     use_maintenance,
 )
-from memory_mcp.cli.output import console, counted, print_json
+from memory_mcp.cli.output import console, counted, print_json, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.engines.files.data_dir_lock import RESTORING
 from memory_mcp.engines.files.data_directory import require_no_other_files
@@ -35,6 +36,7 @@ from memory_mcp.families.registry import FAMILIES
 from memory_mcp.maintenance.exports import Export
 from memory_mcp.maintenance.model import Diagnosis
 from memory_mcp.relay.link import LOG
+from memory_mcp.terminal import wrap
 
 NO_BACKUP = "No backup was written; an earlier one is unchanged. The same command starts again."
 NO_EXPORT = "No folder was written. The same command starts again."
@@ -59,7 +61,7 @@ def backup(
     if as_json:
         print_json({**vars(made), "left_out": [vars(one) for one in made.left_out]})
     else:
-        typer.echo(f"{made.file}: {counted(made.files, 'files')}, {_size(made.bytes)}, as of {made.cut_at}.")
+        print_text(f"{made.file}: {counted(made.files, 'files')}, {_size(made.bytes)}, as of {made.cut_at}.")
     _print_left_out(made.left_out)
     if made.left_out:
         raise typer.Exit(1)
@@ -85,13 +87,13 @@ def restore(
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
         return
-    typer.echo(f"{done.data_dir} is restored as of {done.cut_at}: {counted(done.files, 'files')}.")
+    print_text(f"{done.data_dir} is restored as of {done.cut_at}: {counted(done.files, 'files')}.")
     if done.aside:
-        typer.echo(f"The replaced data is in {done.aside}. Delete it when you no longer need it.")
+        print_text(f"The replaced data is in {done.aside}. Delete it when you no longer need it.")
     for notice in done.notices:
-        typer.echo(notice)
+        print_text(notice)
     if done.left_out:
-        typer.echo("The backup does not contain these files:", err=True)
+        print_text("The backup does not contain these files:", err=True)
         _print_left_out(done.left_out)
 
 
@@ -120,7 +122,7 @@ def doctor(
     else:
         _show(found, chosen.data_dir, repair=repair)
         if (chosen.data_dir / LOG).exists():
-            typer.echo(f"The log of servers in the background is {chosen.data_dir / LOG}")
+            print_text(f"The log of servers in the background is {chosen.data_dir / LOG}")
     if found.problems:
         raise typer.Exit(1)
 
@@ -139,9 +141,9 @@ def migrate(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         print_json({"files": [vars(one) for one in done]})
     else:
         for one in done:
-            typer.echo(f"{one.file}: {one.why or one.outcome}", err=one.outcome == "refused")
+            print_text(f"{one.file}: {one.why or one.outcome}", err=one.outcome == "refused")
         if not done:
-            typer.echo("There is nothing to migrate: no files yet.")
+            print_text("There is nothing to migrate: no files yet.")
     if any(one.outcome == "refused" for one in done):
         raise typer.Exit(1)
 
@@ -163,7 +165,7 @@ def export(
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
     else:
         written = ", ".join(counted(count, what) for what, count in done.counts.items())
-        typer.echo(f"{done.folder}: {written}.")
+        print_text(f"{done.folder}: {written}.")
     _print_left_out(done.left_out)
     if done.left_out:
         raise typer.Exit(1)
@@ -202,21 +204,23 @@ def settings_for_restore(
 def _show(found: Diagnosis, data_dir: Path, *, repair: bool) -> None:
     out = console()
     for one in found.findings:
-        text = f" {one.check}: {one.place}: {one.message.removesuffix(RESTORE_HINT).rstrip()}"
-        out.print(Text.assemble((f"{one.state:>8}", COLOURS[one.state]), text), soft_wrap=True)
+        line = f"{one.state:>8} {one.check}: {one.place}: {one.message.removesuffix(RESTORE_HINT).rstrip()}"
+        text = Text(wrap(line, sys.stdout))
+        text.stylize(COLOURS[one.state], 0, 8)
+        out.print(text, soft_wrap=True)
     if any(one.message.endswith(RESTORE_HINT) for one in found.problems):
         _print_restore_steps(data_dir)
     checked = ", ".join(counted(count, what) for what, count in found.checked.items() if what != "settings")
-    typer.echo(f"Checked the settings, {checked}.")
+    print_text(f"Checked the settings, {checked}.")
     repairable = sum(one.repairable for one in found.problems)
     if found.is_well:
-        typer.echo("All problems are repaired." if found.findings else "No problems found.")
+        print_text("All problems are repaired." if found.findings else "No problems found.")
     elif not found.problems:
-        typer.echo(f"No problems, but {len(found.notices)} to note: see above what is missing or was left out.")
+        print_text(f"No problems, but {len(found.notices)} to note: see above what is missing or was left out.")
     elif repairable and not repair:
-        typer.echo(f"{_problems(found)}; memory-mcp doctor --repair repairs {repairable}.")
+        print_text(f"{_problems(found)}; memory-mcp doctor --repair repairs {repairable}.")
     else:
-        typer.echo(f"{_problems(found)} left.")
+        print_text(f"{_problems(found)} left.")
 
 
 def _problems(found: Diagnosis) -> str:
@@ -225,15 +229,15 @@ def _problems(found: Diagnosis) -> str:
 
 def _print_restore_steps(data_dir: Path) -> None:
     folder = shlex.join(["--data-dir", str(data_dir)])
-    typer.echo(f"With a backup: memory-mcp restore FILE {folder}")
+    print_text(f"With a backup: memory-mcp restore FILE {folder}")
     if (data_dir / "backups").is_dir():
-        typer.echo(f"Copies from before migrations are in {data_dir / 'backups'}")
-    typer.echo("Without one: stop all servers and move the damaged file to another folder. All other memories stay.")
+        print_text(f"Copies from before migrations are in {data_dir / 'backups'}")
+    print_text("Without one: stop all servers and move the damaged file to another folder. All other memories stay.")
 
 
 def _print_left_out(left_out: tuple[LeftOut, ...]) -> None:
     for one in left_out:
-        typer.echo(f"Left out: {one.path} ({one.why})", err=True)
+        print_text(f"Left out: {one.path} ({one.why})", err=True)
 
 
 def _size(count: int) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 from memory_mcp.app import App, embedding_options
 from memory_mcp.caller import Caller
 from memory_mcp.cli.common import AsJson, DataDir, new_session, report_as_usage_error, split_names, use_app
-from memory_mcp.cli.output import console, counted, print_json, title_and_text
+from memory_mcp.cli.output import console, counted, print_json, print_text, title_and_text
 from memory_mcp.embedding import model_files
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.notes.addresses import note_uri
@@ -76,14 +76,14 @@ def _for_people(found: Recalled, data_dir: Path | None) -> Recalled:
 
 def _print_found(found: Recalled, limits: str) -> None:
     for missing in found.incomplete:
-        typer.echo(f"{missing.family}: {missing.error}", err=True)
+        print_text(f"{missing.family}: {missing.error}", err=True)
     out = console()
     for hit in found.hits:
         _print_hit(out, hit)
     if not found.hits:
-        out.print("Nothing matches in the rest." if found.incomplete else "Nothing matches.")
+        print_text("Nothing matches in the rest." if found.incomplete else "Nothing matches.")
     for text in filter(None, (found.notice, limits)):
-        typer.echo(text, err=True)
+        print_text(text, err=True)
 
 
 def add(
@@ -122,7 +122,7 @@ def add(
     if as_json:
         print_json({"family": family, "ref": ref})
     else:
-        typer.echo(ref)
+        print_text(ref)
 
 
 def show(
@@ -154,7 +154,7 @@ def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     for family, counts in found.items():
         text = counts.get("error") or ", ".join(counted(count, name) for name, count in counts.items())
         out.print(Text.assemble((f"{family:<9}", "bold"), text))
-    typer.echo(f"in {place}")
+    print_text(f"in {place}")
 
 
 def _embed_waiting(app: App, caller: Caller) -> None:

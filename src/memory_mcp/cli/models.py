@@ -6,7 +6,7 @@ import typer
 from memory_mcp import settings
 from memory_mcp.app import embedding_options
 from memory_mcp.cli.common import AsJson, DataDir, parse_path, report_as_usage_error, use_app
-from memory_mcp.cli.output import print_json
+from memory_mcp.cli.output import print_json, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.embedding import model_files
@@ -43,7 +43,7 @@ def pull(
     if as_json:
         print_json({"model": model_files.MODEL, "folder": folder, "pulled": pulled})
     else:
-        typer.echo(f"{model_files.MODEL} {'is now' if pulled else 'was already'} in {folder}")
+        print_text(f"{model_files.MODEL} {'is now' if pulled else 'was already'} in {folder}")
 
 
 @cli.command()
@@ -56,9 +56,9 @@ def status(data_dir: DataDir = None, models_dir: ModelsDir = None, as_json: AsJs
     if as_json:
         print_json(found | vars(stats))
         return
-    typer.echo(f"{model_files.MODEL}: {'installed' if found['installed'] else 'not installed'} in {folder}")
-    typer.echo(f"{stats.total_with_embedding} of {stats.total} notes have vectors, {stats.queue_size} are queued")
-    typer.echo(f"Embedder: {stats.backend_name or 'none yet'}")
+    print_text(f"{model_files.MODEL}: {'installed' if found['installed'] else 'not installed'} in {folder}")
+    print_text(f"{stats.total_with_embedding} of {stats.total} notes have vectors, {stats.queue_size} are queued")
+    print_text(f"Embedder: {stats.backend_name or 'none yet'}")
 
 
 @cli.command()
@@ -69,7 +69,7 @@ def reindex(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"waiting": waiting})
     else:
-        typer.echo(f"{waiting} notes are queued for new vectors. A running server computes them.")
+        print_text(f"{waiting} notes are queued for new vectors. A running server computes them.")
 
 
 def _folder(data_dir: Path | None, models_dir: Path | None) -> Path:

@@ -15,35 +15,70 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from memory_mcp.terminal import wrap
+
 
 def console() -> Console:
     """For stdout. Only a terminal has lines of a certain width: text for a pipe or a file is not broken into lines."""
     return Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
 
 
+def print_text(text: str = "", *, err: bool = False) -> None:
+    """For people. At a terminal, lines end between words."""
+    typer.echo(wrap(text, sys.stderr if err else sys.stdout), err=err)
+
+
+def confirm(question: str) -> bool:
+    """Whether the answer is yes. It is no without one."""
+    return typer.confirm(wrap(question, sys.stdout), default=False)
+
+
 def print_json(value: Any) -> None:
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], numbers: Collection[str] = ()) -> None:
-    """Print rows as a table, or each as a block of lines if the terminal is too narrow. No value is ever cut.
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], numbers: Collection[str] = (), last_optional: bool = False
+) -> None:
+    """Print rows as a table. If the terminal is too narrow, the last column is left out if it is optional, and if that
+    does not help each row is a block of lines. No value is ever cut.
 
     The columns in `numbers` are aligned to the right."""
     out = console()
     cells = [[_cell(value) for value in row] for row in rows]
-    table = Table(box=None)
-    for column in columns:
-        table.add_column(column, no_wrap=True, justify="right" if column in numbers else "left")
-    for row in cells:
-        table.add_row(*map(Text, row))
-    options = out.options.update(max_width=sys.maxsize)
-    width = Measurement.get(out, options, table).maximum
+    table, width = _table(out, columns, cells, numbers)
+    if width > out.width and out.is_terminal and last_optional:
+        table, width = _table(out, columns[:-1], [row[:-1] for row in cells], numbers)
     if not out.is_terminal:
         out.width = width
     if width <= out.width:
         out.print(table)
     else:
         _print_blocks(out, columns, cells)
+
+
+def _table(
+    out: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Collection[str]
+) -> tuple[Table, int]:
+    """A table, and its width in columns of the terminal."""
+    table = Table(box=None)
+    for column in columns:
+        table.add_column(column, no_wrap=True, justify="right" if column in numbers else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table, Measurement.get(out, out.options.update(max_width=sys.maxsize), table).maximum
+
+
+def print_row(out: Console, at: str, ref: str, text: str) -> None:
+    """Print a memory on one line or, if a terminal is too narrow, on two: the reference alone, to copy it, then the
+    rest, which a terminal gets cut to its width."""
+    text = " ".join(text.split())
+    line = Text.assemble((f"{at}  ", "dim"), (ref, "cyan"), f"  {text}" if text else "")
+    if out.is_terminal and line.cell_len > out.width:
+        out.print(Text(ref, "cyan"), soft_wrap=True)
+        line = Text.assemble((f"  {at}  ", "dim"), text)
+        line.truncate(out.width, overflow="ellipsis")
+    out.print(line, soft_wrap=True)
 
 
 def _print_blocks(out: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -83,7 +118,7 @@ def print_error(code: str, message: str, hint: str = "", *, as_json: bool) -> No
         error = {"error": code, "message": message} | ({"hint": hint} if hint else {})
         sys.stderr.write(json.dumps(error, ensure_ascii=False) + "\n")
     else:
-        sys.stderr.write(f"memory-mcp: {message} {hint}".rstrip() + "\n")
+        print_text(f"memory-mcp: {message} {hint}".rstrip(), err=True)
 
 
 @contextmanager

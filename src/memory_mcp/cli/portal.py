@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from memory_mcp.cli.common import AsJson, DataDir, use_app
-from memory_mcp.cli.output import print_json, print_table
+from memory_mcp.cli.output import confirm, print_json, print_table, print_text
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.engines.chdb import archive
 from memory_mcp.errors import Invalid, NotFound
@@ -46,7 +46,7 @@ def open_file(
     portal, made, server = (
         manifest["metadata"].get(f"mcp.{name}", "unknown") for name in ("portal.id", "created_at", "server.name")
     )
-    typer.echo(f"{portal}, made {made} by {server}; the file is complete.")
+    print_text(f"{portal}, made {made} by {server}; the file is complete.")
     print_table(("table", "rows"), list(manifest["tables"].items()), numbers=["rows"])
 
 
@@ -59,7 +59,7 @@ def list_portals(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         print_json({"portals": found})
         return
     if not found:
-        typer.echo("There is no portal yet.")
+        print_text("There is no portal yet.")
         return
     rows = [[one["uri"], one["name"], one["tables"], f"{one['rows']:,}", f"{one['bytes']:,}"] for one in found]
     print_table(("portal", "name", "tables", "rows", "bytes"), rows, numbers=["rows", "bytes"])
@@ -94,12 +94,13 @@ def delete_portal(
     if as_json:
         print_json({"portalUri": deleted.portalUri, "deleted": deleted.deleted, "portal": True})
     else:
-        typer.echo(f"Deleted {deleted.portalUri} with {deleted.deleted} rows.")
+        print_text(f"Deleted {deleted.portalUri} with {deleted.deleted} rows.")
 
 
 def _confirm(portal: dict[str, Any]) -> None:
-    """Raises Invalid if there is no terminal to ask on, and Abort if the answer is no."""
+    """Raises Invalid without a terminal, and if the answer is no."""
     if not sys.stdin.isatty():
         raise Invalid("Deleting a portal asks for confirmation. Give --yes to skip that.")
     tables = ", ".join(portal["tables"]) or "none"
-    typer.confirm(f"Delete {portal['uri']} for good? Tables: {tables}; rows: {portal['rows']:,}.", abort=True)
+    if not confirm(f"Delete {portal['uri']} for good? Tables: {tables}; rows: {portal['rows']:,}."):
+        raise Invalid("Nothing was deleted.")

@@ -9,11 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from memory_mcp.app import open_access
 from memory_mcp.cli.common import AsJson, DataDir, chosen_settings
-from memory_mcp.cli.output import print_json, print_table
+from memory_mcp.cli.output import print_json, print_table, print_text
 from memory_mcp.clock import instant, utc_now
 from memory_mcp.errors import Unavailable
 from memory_mcp.relay import link
@@ -32,7 +30,7 @@ def ps(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"servers": servers})
     elif not servers:
-        typer.echo("No server runs on this data directory.")
+        print_text("No server runs on this data directory.")
     else:
         rows = [
             (
@@ -61,9 +59,9 @@ def stop(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"stopped": stopped})
     elif stopped:
-        typer.echo(f"Stopped: process {', '.join(map(str, stopped))}.")
+        print_text(f"Stopped: process {', '.join(map(str, stopped))}.")
     else:
-        typer.echo("No server runs in the background.")
+        print_text("No server runs in the background.")
 
 
 def _stop_all(chosen: Settings) -> list[int]:

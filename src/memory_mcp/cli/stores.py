@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from memory_mcp.cli.common import AsJson, DataDir, parse_path, use_app
-from memory_mcp.cli.output import print_json, print_table
+from memory_mcp.cli.output import print_json, print_table, print_text
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.families.stores.model import Store
 
@@ -38,7 +38,7 @@ def list_stores(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"stores": stores})
     elif not stores:
-        typer.echo("There are no stores yet. `memory-mcp stores add NAME PATH` registers a folder.")
+        print_text("There are no stores yet. `memory-mcp stores add NAME PATH` registers a folder.")
     else:
         print_table(tuple(stores[0]), [list(store.values()) for store in stores])
 
@@ -55,7 +55,7 @@ def _report(store: Store, message: str, *, as_json: bool) -> None:
     if as_json:
         print_json(_shown(store))
     else:
-        typer.echo(message)
+        print_text(message)
 
 
 def _shown(store: Store) -> dict[str, Any]:

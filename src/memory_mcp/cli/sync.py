@@ -10,7 +10,7 @@ import typer
 
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, use_app
-from memory_mcp.cli.output import print_json, print_table
+from memory_mcp.cli.output import print_json, print_table, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.sync import Sync, SyncState
@@ -51,15 +51,15 @@ def link(
     if as_json:
         print_json({"url": made.url, "encrypted": bool(made.secret), "secret": made.secret if encrypt else None})
         return
-    typer.echo(f"Linked to {made.url}. Now choose what to sync: memory-mcp sync enable NAMESPACE")
+    print_text(f"Linked to {made.url}. Now choose what to sync: memory-mcp sync enable NAMESPACE")
     if encrypt:
-        typer.echo(
+        print_text(
             "\nThe secret, for --secret on your other nodes. Without it the notes on the hub cannot be read:"
             f"\n\n  {made.secret}"
         )
     if is_plain_http(made.url):
         what = "the key" if made.secret else "the key and the notes"
-        typer.echo(
+        print_text(
             f"Anyone on the network can read {what}: http without TLS. Put a proxy with TLS in front of the hub.",
             err=True,
         )
@@ -124,9 +124,9 @@ def now(user: User = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = Fal
     if as_json:
         print_json({**asdict(done), "left": found.left, "status": asdict(found)})
     else:
-        typer.echo(f"{done.pushed} sent, {done.pulled} received, {done.refused} refused, {found.left} left.")
+        print_text(f"{done.pushed} sent, {done.pulled} received, {done.refused} refused, {found.left} left.")
         for reason in {reason for one in found.namespaces for reason in one.refused}:
-            typer.echo(f"Refused: {reason}", err=True)
+            print_text(f"Refused: {reason}", err=True)
         _show_skipped(found, err=True)
     if found.left:
         raise typer.Exit(1)
@@ -157,20 +157,20 @@ def _report(message: str, data: dict[str, object], *, as_json: bool) -> None:
     if as_json:
         print_json(data)
     else:
-        typer.echo(message)
+        print_text(message)
 
 
 def _show(found: SyncState) -> None:
     if not found.linked:
-        typer.echo("No hub is linked. Link one, with a key created on it: memory-mcp sync link URL --key KEY")
+        print_text("No hub is linked. Link one, with a key created on it: memory-mcp sync link URL --key KEY")
         return
-    typer.echo(f"Hub      {found.url}{' (encrypted)' if found.encrypted else ''}")
-    typer.echo(f"Node     {found.node}")
-    typer.echo(f"Synced   {found.synced_at or 'not yet'}")
+    print_text(f"Hub      {found.url}{' (encrypted)' if found.encrypted else ''}")
+    print_text(f"Node     {found.node}")
+    print_text(f"Synced   {found.synced_at or 'not yet'}")
     if found.error:
-        typer.echo(f"Problem  {found.error}")
+        print_text(f"Problem  {found.error}")
     if not found.namespaces:
-        typer.echo("\nNo namespace is synced yet. Choose one: memory-mcp sync enable NAMESPACE")
+        print_text("\nNo namespace is synced yet. Choose one: memory-mcp sync enable NAMESPACE")
         return
     rows = [
         (one.namespace, "yes" if one.enabled else "no", one.notes, one.outbox, one.to_pull, "; ".join(one.refused))
@@ -182,6 +182,6 @@ def _show(found: SyncState) -> None:
 
 def _show_skipped(found: SyncState, *, err: bool = False) -> None:
     for one in found.set_aside:
-        typer.echo(f"Skipped: {one.id or 'a record without an id'}: {one.reason}", err=err)
+        print_text(f"Skipped: {one.id or 'a record without an id'}: {one.reason}", err=err)
     if found.set_aside:
-        typer.echo("`memory-mcp sync resync NAMESPACE` requests these from the hub again.", err=err)
+        print_text("`memory-mcp sync resync NAMESPACE` requests these from the hub again.", err=err)

@@ -10,7 +10,7 @@ from memory_mcp.access.sign_ins import sign_in_url
 from memory_mcp.app import open_access
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, chosen_settings, use_access
-from memory_mcp.cli.output import print_json, print_table
+from memory_mcp.cli.output import print_json, print_table, print_text
 from memory_mcp.cli.verbs import Verbs
 
 cli = Verbs(help="The users of this server. Each has separate data.", no_args_is_help=True)
@@ -31,7 +31,7 @@ def add(
     if as_json:
         print_json(vars(user))
     else:
-        typer.echo(f"{name} is added. Create a key: memory-mcp keys create --user {name} --name CLIENT")
+        print_text(f"{name} is added. Create a key: memory-mcp keys create --user {name} --name CLIENT")
 
 
 @cli.command("list")
@@ -63,7 +63,7 @@ def remove(
     if as_json:
         print_json({**vars(user), "removed": True, "data": str(folder) if kept else None})
     else:
-        typer.echo(f"{name} is removed, with all keys." + (f" Their data is still in {folder}." if kept else ""))
+        print_text(f"{name} is removed, with all keys." + (f" Their data is still in {folder}." if kept else ""))
 
 
 @cli.command()
@@ -77,7 +77,7 @@ def plan(
     if as_json:
         print_json({**vars(user), "requests_a_minute": allowed})
     else:
-        typer.echo(f"{user.name} may make {allowed or 'any number of'} requests a minute.")
+        print_text(f"{user.name} may make {allowed or 'any number of'} requests a minute.")
 
 
 @cli.command()
@@ -92,7 +92,7 @@ def link(name: Name = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = Fa
     if as_json:
         print_json({"user": user.name, "link": url})
     else:
-        typer.echo(url)
+        print_text(url)
 
 
 @cli.command()
@@ -114,4 +114,4 @@ def password(
     if as_json:
         print_json({"user": user.name, "password_set": True})
     else:
-        typer.echo(f"{user.name} can now sign in with this password.")
+        print_text(f"{user.name} can now sign in with this password.")

@@ -30,13 +30,13 @@ def text(settings: Settings, port: int, new_key: str | None, sign_in_token: str 
         lines += ["No key is required (--auth none).", ""]
         return "\n".join([*lines, *_snippets(base, None, command), "", ""])
     if sign_in_token:
-        lines += [f"The first link signs you in, once, within a day; `{command} users link` prints another.", ""]
+        lines += ["The first link signs you in, once, within a day.", f"`{command} users link` prints another.", ""]
     else:
-        lines += [f"`{command} open` opens the web app signed in; `{command} users link` prints a link for that.", ""]
+        lines += [f"`{command} open` opens the web app, signed in.", f"`{command} users link` prints a link.", ""]
     if new_key:
         lines += ["Your key, shown this once:", "", f"  {new_key}", ""]
     else:
-        lines += [f"Use the key you have, or create another with `{command} keys create --name NAME`.", ""]
+        lines += [f"Use the key you have, or create another:\n`{command} keys create --name NAME`", ""]
     return "\n".join([*lines, *_snippets(base, new_key or PLACEHOLDER, command), "", ""])
 
 

@@ -214,8 +214,10 @@ def test_a_data_directory_that_a_person_shares_stays_open(tmp_path: Path, how: s
     folder = tmp_path / "data"
     folder.mkdir()
     if how == "it held files before":
+        answer("add", "x", data_dir=folder)  # with notes.db, without which a folder of other files is refused
+        for path in (folder / MARKER, folder / "server.db"):
+            path.unlink()  # an older version made neither
         write(folder, "readme.txt")
-        (folder / "notes.db").touch()  # of an older version: a folder without one is refused
     is_logged = "only its owner can" in started(folder, *FAMILIES)
     assert is_logged == (how == "by its marker")  # an empty folder is closed when it becomes a data directory
     if how == "by its marker":

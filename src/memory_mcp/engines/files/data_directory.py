@@ -16,9 +16,9 @@ from memory_mcp.engines.files.data_dir_lock import LOCK, RESTORING
 from memory_mcp.engines.files.rooted_folder import FolderEntry
 from memory_mcp.errors import Invalid
 from memory_mcp.hooks import records
+from memory_mcp.relay import presence, server_socket
 from memory_mcp.relay.link import LOG
 from memory_mcp.relay.options import CONFIG_FILE, MARKER
-from memory_mcp.relay.server_socket import FOLDER as SOCKET_FOLDER
 
 SIGNATURE = b"Memory MCP data directory\n"
 SHARED = b"shared"
@@ -31,7 +31,8 @@ MAX_MARKER_BYTES = 4096
 SERVER_FILE = "server.db"
 # One of them makes a folder a data directory, whatever else it holds.
 SIGNS = ("memory.db", "_meta.db", "notes.db", RESTORING)
-WRITTEN_BEFORE_MARKER = {LOCK, LOG, SOCKET_FOLDER, records.FILE, records.FORMER_FILE}  # by a process that starts
+# By a process that starts.
+WRITTEN_BEFORE_MARKER = {LOCK, LOG, server_socket.FOLDER, presence.FOLDER, records.FILE, records.FORMER_FILE}
 WRITTEN_BY_PEOPLE = {CONFIG_FILE, "stores.yaml", "stores.yaml.lock", "imports", "exports", "backups"}
 ADOPTED = ("projects", "archive")  # folders of another implementation of the graph specification
 ADOPTED_FILES = ("memory.db", "_meta.db")  # and of the vault's, with the endings of SQLite
