@@ -50,7 +50,6 @@ OLD_IN_NAMES = OLD | frozenset(["said", "asked", "asks", "asking", "turns", "far
 """Plain English in a sentence, but no names for requests, answers, locks and limits."""
 OF_PYTHON = {"tell", "zip_longest", "most_common"}
 ALLOWED: dict[str, frozenset[str]] = {
-    "CHANGELOG.md": OLD,  # written at the time
     "benchmarks/peers/servers.py": frozenset({"room"}),  # an argument of a peer's tool
     "docs/decisions/0017-standard-names.md": OLD,  # lists the old names
     "docs/import.md": frozenset({"told"}),  # a field of the import report
