@@ -39,7 +39,7 @@ test: setup ## Run the tests
 	$(PYTEST) $(ARGS)
 
 test-postgres: setup ## Run the tests of what PostgreSQL can keep, on a PostgreSQL that they start
-	MEMORY_TEST_ENGINES=postgres $(PYTEST) tests/engines/postgres tests/families/notes $(ARGS)
+	MEMORY_TEST_ENGINES=postgres $(PYTEST) tests/engines/postgres tests/families/notes tests/access tests/sessions $(ARGS)
 
 soak-tests: setup ## Run the tests with every exhaustive case; `make test` runs a sample of them
 	MEMORY_MCP_SOAK=1 $(PYTEST) $(ARGS)

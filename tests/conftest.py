@@ -23,6 +23,7 @@ from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import StreamClient
 from memory_mcp.server.stdio import local_client
 from tests.exhaustive import IS_SOAK
+from tests.postgres import chosen_engine_url as chosen_engine_url
 from tests.postgres import postgres_server as postgres_server
 from tests.postgres import postgres_url as postgres_url
 from tests.shared_servers import SHARED

@@ -9,15 +9,25 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+
+from memory_mcp.clock import Clock, utc_now
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
+from memory_mcp.engines.transactions import SharedDatabase
 
 ENGINES = tuple(os.environ.get("MEMORY_TEST_ENGINES", "sqlite").split(","))
 _TABLES = """
     SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables
     WHERE (schemaname = 'memory' OR starts_with(schemaname, 'memory_')) AND tablename <> 'schema_versions'
+"""
+
+_LOCAL_USER = """
+    INSERT INTO memory_server.users (tenant, id, name, created_at)
+    VALUES ('server', 'local', 'local', '2030-01-01T12:00:00Z') ON CONFLICT DO NOTHING
 """
 
 
@@ -47,13 +57,51 @@ def running_server(*, is_durable: bool = False) -> Iterator[str]:
 
 
 def empty(url: str) -> None:
-    """Delete every row, and keep the tables."""
+    """Delete every row but the local user's, and keep the tables."""
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute(_TABLES.encode()).fetchone()
         if row and row[0]:
             connection.execute(f"TRUNCATE {row[0]}".encode())
+        if connection.execute("SELECT to_regclass('memory_server.users') IS NOT NULL").fetchone() == (True,):
+            connection.execute(_LOCAL_USER.encode())
+
+
+@contextmanager
+def shared_database(
+    kind: DatabaseKind, folder: Path, url: str | None = None, clock: Clock = utc_now
+) -> Iterator[SharedDatabase]:
+    """One of the server's own databases: a file, or with the URL of a database rows in it."""
+    if url is None:
+        with closing(Database(folder / kind.file, kind.schema, backups=folder, clock=clock)) as database:
+            yield database
+        return
+    from memory_mcp.engines.postgres.pool import PostgresPool
+    from memory_mcp.engines.postgres.tenants import SharedRows
+
+    with closing(PostgresPool(url, clock=clock)) as pool:
+        pool.open([kind.tables])
+        yield SharedRows(pool, kind.tables, durable=False)
+
+
+def everything_stored(folder: Path, url: str | None = None) -> bytes:
+    """All bytes of the files in a folder, or all rows of a database."""
+    if url is None:
+        return b"".join(file.read_bytes() for file in folder.iterdir() if file.is_file())
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        names = str((connection.execute(_TABLES.encode()).fetchone() or [""])[0]).split(", ")
+        rows = [connection.execute(f"SELECT one::text FROM {name} AS one".encode()).fetchall() for name in names]
+    assert any(rows)
+    return repr(rows).encode()
+
+
+@pytest.fixture(params=ENGINES)
+def chosen_engine_url(request: pytest.FixtureRequest) -> str | None:
+    """The URL of an empty database, or None for SQLite: once for each engine of this run."""
+    return str(request.getfixturevalue("postgres_url")) if request.param == "postgres" else None
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ log = logging.getLogger(__name__)
 
 BATCH_DELAY_S = 0.05  # changes meanwhile are sent together: a thousand writes must not become a thousand notifications
 MAX_URI_BYTES = 1500  # in one change
+KEYS_TOPIC = "keys"  # a user's keys were created, revoked or used
 
 _Audience = tuple[str, str | None]  # the user and, if it is one alone, the namespace
 

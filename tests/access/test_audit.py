@@ -4,7 +4,7 @@ from memory_mcp.access import Audit, AuditEvent, Users
 from memory_mcp.access import audit as audit_module
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import stamp
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import SharedDatabase
 from tests.conftest import Clock
 
 
@@ -12,7 +12,7 @@ def actions(audit: Audit, user: str = LOCAL_USER) -> list[str]:
     return [entry.event.action for entry in audit.of(user, None, 1000)]
 
 
-def test_a_record_has_action_actor_and_time(db: Database, clock: Clock) -> None:
+def test_a_record_has_action_actor_and_time(db: SharedDatabase, clock: Clock) -> None:
     audit = Audit(db)
     event = AuditEvent("prune_memory", "k" * 12, "Claude", "192.0.2.7", {"arguments": {"key": "naïve ☂"}})
     audit.record(LOCAL_USER, event)
@@ -22,7 +22,7 @@ def test_a_record_has_action_actor_and_time(db: Database, clock: Clock) -> None:
     assert entry.at == stamp(clock.now)
 
 
-def test_the_newest_come_first_and_pages_join_without_gap_or_overlap(db: Database) -> None:
+def test_the_newest_come_first_and_pages_join_without_gap_or_overlap(db: SharedDatabase) -> None:
     audit = Audit(db)
     for number in range(25):
         audit.record(LOCAL_USER, AuditEvent(f"action {number}"))
@@ -35,7 +35,9 @@ def test_the_newest_come_first_and_pages_join_without_gap_or_overlap(db: Databas
     assert seen == [f"action {number}" for number in reversed(range(25))]
 
 
-def test_beyond_the_limit_a_users_oldest_records_are_deleted(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beyond_the_limit_a_users_oldest_records_are_deleted(
+    db: SharedDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(audit_module, "MAX_RECORDS_PER_USER", 5)
     audit = Audit(db)
     ann = Users(db, audit).add("ann").id
@@ -46,7 +48,7 @@ def test_beyond_the_limit_a_users_oldest_records_are_deleted(db: Database, monke
     assert actions(audit, ann) == ["hers"]
 
 
-def test_users_read_only_their_own_records(db: Database) -> None:
+def test_users_read_only_their_own_records(db: SharedDatabase) -> None:
     audit = Audit(db)
     users = Users(db, audit)
     ann, bob = users.add("ann").id, users.add("bob").id
@@ -57,7 +59,7 @@ def test_users_read_only_their_own_records(db: Database) -> None:
     assert actions(audit, "stranger") == []
 
 
-def test_records_of_a_removed_user_are_deleted_and_a_late_one_is_ignored(db: Database) -> None:
+def test_records_of_a_removed_user_are_deleted_and_a_late_one_is_ignored(db: SharedDatabase) -> None:
     """A call that is under way when its user is removed still ends well."""
     audit = Audit(db)
     users = Users(db, audit)

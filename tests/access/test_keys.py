@@ -1,5 +1,4 @@
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -7,20 +6,14 @@ from pathlib import Path
 import bcrypt
 import pytest
 
-from memory_mcp.access import Audit, KeyRefused, Keys, server_db
+from memory_mcp.access import Audit, KeyRefused, Keys
 from memory_mcp.access import keys as keys_module
 from memory_mcp.clock import stamp
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import NotFound
 from tests.conftest import Clock
+from tests.postgres import everything_stored
 from tests.waiting import TIMEOUT_S
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    database = Database(tmp_path / "server.db", server_db.SCHEMA, backups=tmp_path)
-    yield database
-    database.close()
 
 
 def word(keys: Keys, raw: str | None) -> str:
@@ -29,7 +22,7 @@ def word(keys: Keys, raw: str | None) -> str:
     return caught.value.code
 
 
-def test_a_key_has_the_format_of_the_contract_and_works(db: Database, clock: Clock) -> None:
+def test_a_key_has_the_format_of_the_contract_and_works(db: SharedDatabase, clock: Clock) -> None:
     keys = Keys(db, Audit(db), clock)
     issued = keys.create(name="laptop")
 
@@ -39,17 +32,19 @@ def test_a_key_has_the_format_of_the_contract_and_works(db: Database, clock: Clo
     assert keys.check(issued.raw).id == issued.key.id
 
 
-def test_the_raw_key_is_stored_nowhere(db: Database, clock: Clock, tmp_path: Path) -> None:
+def test_the_raw_key_is_stored_nowhere(
+    db: SharedDatabase, clock: Clock, tmp_path: Path, chosen_engine_url: str | None
+) -> None:
     keys = Keys(db, Audit(db), clock)
     issued = keys.create(name="laptop")
     keys.check(issued.raw)
     secret = issued.raw[18:].encode()
 
-    assert all(secret not in file.read_bytes() for file in tmp_path.iterdir())
+    assert secret not in everything_stored(tmp_path, chosen_engine_url)
     assert issued.key.secret_hash.startswith("$2b$")
 
 
-def test_refused_keys_say_why(db: Database, clock: Clock) -> None:
+def test_refused_keys_say_why(db: SharedDatabase, clock: Clock) -> None:
     keys = Keys(db, Audit(db), clock)
     issued = keys.create(name="a", expires_at=stamp(clock.now + timedelta(hours=1)))
 
@@ -64,7 +59,9 @@ def test_refused_keys_say_why(db: Database, clock: Clock) -> None:
     assert word(Keys(db, Audit(db), clock), issued.raw) == "revoked"
 
 
-def test_a_revocation_reaches_other_processes(db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_revocation_reaches_other_processes(
+    db: SharedDatabase, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert keys_module.CACHE_TTL_S < 1  # the promise is one second
     monkeypatch.setattr(keys_module, "CACHE_TTL_S", 0.0)
     here, elsewhere = Keys(db, Audit(db), clock), Keys(db, Audit(db), clock)
@@ -77,7 +74,7 @@ def test_a_revocation_reaches_other_processes(db: Database, clock: Clock, monkey
         here.revoke(issued.key.id)
 
 
-def test_a_cached_key_needs_no_bcrypt(db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cached_key_needs_no_bcrypt(db: SharedDatabase, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = Keys(db, Audit(db), clock)
     issued = keys.create(name="a")
     keys.check(issued.raw)
@@ -90,7 +87,7 @@ def test_a_cached_key_needs_no_bcrypt(db: Database, clock: Clock, monkeypatch: p
 
 
 def test_a_key_is_accepted_from_memory_only_while_nothing_is_left_to_read_or_record(
-    db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    db: SharedDatabase, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keys_module, "CACHE_TTL_S", 1000.0)
     keys = Keys(db, Audit(db), clock)
@@ -108,7 +105,9 @@ def test_a_key_is_accepted_from_memory_only_while_nothing_is_left_to_read_or_rec
     assert keys.cached(issued.raw, "10.0.0.1") is None  # it may have been revoked
 
 
-def test_concurrent_requests_hash_a_new_key_once(db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_requests_hash_a_new_key_once(
+    db: SharedDatabase, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     keys = Keys(db, Audit(db), clock)
     raw = keys.create(name="k").raw
     hashed: list[bytes] = []

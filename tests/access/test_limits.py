@@ -1,7 +1,6 @@
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,9 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memory_mcp.access import Limits
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.sessions import live_db
+from tests.postgres import shared_database
 
+opened = partial(shared_database, live_db.FILE)
 LIMIT, WINDOW = 6, 60.0
 EVERY = WINDOW / LIMIT
 
@@ -31,16 +32,7 @@ def seconds() -> Seconds:
     return Seconds()
 
 
-@contextmanager
-def opened(folder: Path) -> Iterator[Database]:
-    database = Database(folder / "live.db", live_db.SCHEMA, backups=folder, durability="normal")
-    try:
-        yield database
-    finally:
-        database.close()
-
-
-def test_a_burst_up_to_the_limit_passes_and_the_next_is_refused(live: Database, seconds: Seconds) -> None:
+def test_a_burst_up_to_the_limit_passes_and_the_next_is_refused(live: SharedDatabase, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     remaining = [limits.take("ann", LIMIT).remaining for _ in range(LIMIT)]
     assert remaining == [5, 4, 3, 2, 1, 0]
@@ -52,7 +44,7 @@ def test_a_burst_up_to_the_limit_passes_and_the_next_is_refused(live: Database, 
     assert spent.reset_after == pytest.approx(WINDOW)
 
 
-def test_retry_after_is_exact(live: Database, seconds: Seconds) -> None:
+def test_retry_after_is_exact(live: SharedDatabase, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     for _ in range(LIMIT):
         limits.take("ann", LIMIT)
@@ -64,7 +56,7 @@ def test_retry_after_is_exact(live: Database, seconds: Seconds) -> None:
     assert limits.take("ann", LIMIT).is_spent
 
 
-def test_a_refused_request_is_not_counted(live: Database, seconds: Seconds) -> None:
+def test_a_refused_request_is_not_counted(live: SharedDatabase, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     for _ in range(LIMIT + 50):
         limits.take("ann", LIMIT)
@@ -72,7 +64,7 @@ def test_a_refused_request_is_not_counted(live: Database, seconds: Seconds) -> N
     assert not limits.take("ann", LIMIT).is_spent
 
 
-def test_after_a_window_the_full_limit_is_available(live: Database, seconds: Seconds) -> None:
+def test_after_a_window_the_full_limit_is_available(live: SharedDatabase, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     for _ in range(LIMIT):
         limits.take("ann", LIMIT)
@@ -80,17 +72,17 @@ def test_after_a_window_the_full_limit_is_available(live: Database, seconds: Sec
     assert [limits.take("ann", LIMIT).is_spent for _ in range(LIMIT + 1)] == [False] * LIMIT + [True]
 
 
-def test_limits_are_separate_per_user(live: Database, seconds: Seconds) -> None:
+def test_limits_are_separate_per_user(live: SharedDatabase, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     for _ in range(LIMIT):
         limits.take("ann", LIMIT)
     assert limits.take("bob", LIMIT).remaining == LIMIT - 1
 
 
-def test_two_processes_count_together(tmp_path: Path, seconds: Seconds) -> None:
-    """Two connections to one file, as two servers have them, asked by several threads at once."""
+def test_two_processes_count_together(tmp_path: Path, seconds: Seconds, chosen_engine_url: str | None) -> None:
+    """Two connections to one database, as two servers have them, asked by several threads at once."""
     let_through: list[bool] = []
-    with opened(tmp_path) as one, opened(tmp_path) as other:
+    with opened(tmp_path, chosen_engine_url) as one, opened(tmp_path, chosen_engine_url) as other:
         both = [Limits(one, seconds), Limits(other, seconds)]
 
         def ask(limits: Limits) -> None:
@@ -106,7 +98,7 @@ def test_two_processes_count_together(tmp_path: Path, seconds: Seconds) -> None:
     assert sum(let_through) == 20
 
 
-def test_a_clock_set_back_delays_callers_no_longer_than_a_window(live: Database, seconds: Seconds) -> None:
+def test_a_clock_set_back_delays_callers_no_longer_than_a_window(live: SharedDatabase, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     for _ in range(LIMIT):
         limits.take("ann", LIMIT)
@@ -116,7 +108,7 @@ def test_a_clock_set_back_delays_callers_no_longer_than_a_window(live: Database,
     assert not limits.take("ann", LIMIT).is_spent
 
 
-def test_only_rows_with_a_full_allowance_are_deleted(live: Database, seconds: Seconds) -> None:
+def test_only_rows_with_a_full_allowance_are_deleted(live: SharedDatabase, seconds: Seconds) -> None:
     limits = Limits(live, seconds)
     limits.take("old", LIMIT)
     seconds.now += EVERY + 1

@@ -1,14 +1,16 @@
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from memory_mcp.access import Audit, Limits, NotSignedIn, SignIns, Users
 from memory_mcp.access import sign_ins as module
 from memory_mcp.caller import LOCAL_USER
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import Invalid, RateLimited
 from tests.conftest import Clock
+from tests.postgres import everything_stored
 
 PASSWORD = "correct horse battery"
 HOME = "127.0.0.1"
@@ -20,12 +22,12 @@ def cheap_hashing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def sign_ins(db: Database, live: Database, clock: Clock) -> SignIns:
+def sign_ins(db: SharedDatabase, live: SharedDatabase, clock: Clock) -> SignIns:
     return SignIns(db, Limits(live, lambda: clock.now.timestamp()), Audit(db), clock)
 
 
 @pytest.fixture
-def users(db: Database) -> Users:
+def users(db: SharedDatabase) -> Users:
     return Users(db, Audit(db))
 
 
@@ -72,13 +74,15 @@ def test_a_cookie_lasts_thirty_days_and_until_signing_out(sign_ins: SignIns, clo
     refused(lambda: sign_ins.user_of("\ud800"))
 
 
-def test_tokens_cookies_and_passwords_are_not_stored(sign_ins: SignIns, db: Database) -> None:
+def test_tokens_cookies_and_passwords_are_not_stored(
+    sign_ins: SignIns, tmp_path: Path, chosen_engine_url: str | None
+) -> None:
     waiting, used = sign_ins.create_link_token(LOCAL_USER), sign_ins.create_link_token(LOCAL_USER)
     sign_ins.set_password(LOCAL_USER, PASSWORD)
     cookie = sign_ins.sign_in_by_password("local", PASSWORD, HOME)
-    files = b"".join(file.read_bytes() for file in db.path.parent.iterdir() if file.is_file())
+    stored = everything_stored(tmp_path, chosen_engine_url)
     for secret in (waiting, used, cookie, PASSWORD):
-        assert secret.encode() not in files
+        assert secret.encode() not in stored
 
 
 def test_sign_in_ignores_the_case_of_the_name(sign_ins: SignIns, users: Users) -> None:
@@ -182,7 +186,7 @@ def test_attempts_are_limited_for_a_name_from_all_addresses(sign_ins: SignIns, m
         sign_ins.sign_in_by_password("local", PASSWORD, "192.0.2.200")
 
 
-def test_signing_in_and_a_new_password_are_in_the_audit_log(sign_ins: SignIns, db: Database) -> None:
+def test_signing_in_and_a_new_password_are_in_the_audit_log(sign_ins: SignIns, db: SharedDatabase) -> None:
     sign_ins.set_password(LOCAL_USER, PASSWORD)
     sign_ins.sign_in_by_password("local", PASSWORD, "192.0.2.7")
     sign_ins.sign_in_by_link(sign_ins.create_link_token(LOCAL_USER), None)

@@ -2,6 +2,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,24 @@ import pytest
 
 from memory_mcp.clock import stamp
 from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import NotFound
-from memory_mcp.sessions import Client, Clients, Connection, Servers, live_db
+from memory_mcp.sessions import Client, Clients, Connection, LeasedServers, Servers, live_db
+from memory_mcp.sessions.leases import LEASE_S
 from tests.conftest import Clock
+from tests.postgres import shared_database
 from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import HELLO, MODERN, Stdio, modern_meta
 
 
 class Process:
-    """What a server process has of its own: who it is, its file, its clients."""
+    """What a server process has of its own: who it is, its database, its clients."""
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
-        self.db = Database(folder / "live.db", live_db.SCHEMA, backups=folder, clock=clock)
-        self.servers = Servers(folder / "servers")
+    def __init__(self, folder: Path, clock: Clock, db: SharedDatabase) -> None:
+        self.db = db
+        self.local = Servers(folder / "servers")
+        self.servers = self.local if isinstance(db, Database) else LeasedServers(db, self.local)
+        self._clock = clock
         self.ended: list[str] = []
         self.requests = 0
         self.clients = Clients(
@@ -51,19 +57,25 @@ class Process:
 
         self.clients.count_call(connection, meet, hang_up)
 
-    def die(self) -> None:
-        """As kill -9 does it: the lock is free, and nothing is cleared."""
-        assert self.servers._registered is not None
-        self.servers._registered.close()
+    def die(self, *others: "Process") -> None:
+        """As kill -9 does it: the lock is free, and nothing is cleared. A lease ends in time; others renew theirs."""
+        assert self.local._registered is not None
+        self.local._registered.close()
+        if isinstance(self.servers, LeasedServers):
+            self.servers._closing.set()
+            self._clock.now += timedelta(seconds=LEASE_S)
+            for other in others:
+                assert isinstance(other.servers, LeasedServers)
+                other.servers.renew()
 
 
 @pytest.fixture
-def process(tmp_path: Path, clock: Clock) -> Iterator[Callable[[], Process]]:
+def process(tmp_path: Path, clock: Clock, chosen_engine_url: str | None) -> Iterator[Callable[[], Process]]:
     with ExitStack() as closing:
 
         def start() -> Process:
-            started = Process(tmp_path, clock)
-            closing.callback(started.db.close)
+            db = closing.enter_context(shared_database(live_db.FILE, tmp_path, chosen_engine_url, clock))
+            started = Process(tmp_path, clock, db)
             closing.callback(started.servers.close)
             return started
 
@@ -81,7 +93,7 @@ def test_each_server_lists_all_clients_of_a_user(process: Start, clock: Clock) -
     one, other = process(), process()
     here, there, his = Connection("ann", "s"), Connection("ann", "s"), Connection("bob", "s")
     one.call(here)
-    clock.now = clock.now.replace(minute=1)
+    clock.now = clock.now.replace(second=1)
     other.call(there)
     other.call(his)
     other.clients.flush()
@@ -99,7 +111,7 @@ def test_calls_are_counted_and_changed_client_info_is_shown(process: Start, cloc
     began = stamp(clock.now)
     one.call(connection)
     one.clients.flush()
-    clock.now = clock.now.replace(minute=5)
+    clock.now = clock.now.replace(second=20)
     one.call(connection, ip="192.0.2.8", version="2")
     one.call(connection, ip="192.0.2.8", version="2")
     for server in (one, other):
@@ -126,7 +138,7 @@ def test_clients_of_a_killed_server_are_hidden_at_once_and_deleted_later(process
     assert set(ids(living)) == {mine.id}
     killed.clients.flush()
     assert set(ids(living)) == {connection.id, mine.id}
-    killed.die()
+    killed.die(living)
     assert ids(living) == [mine.id]
     with pytest.raises(NotFound):
         living.clients.disconnect("ann", connection.id)

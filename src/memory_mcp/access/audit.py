@@ -2,14 +2,13 @@
 
 from memory_mcp.access.model import AuditEvent, AuditRecord
 from memory_mcp.access.storage import audit as storage
-from memory_mcp.engines.sqlite import Database
-from memory_mcp.engines.transactions import Write
+from memory_mcp.engines.transactions import SharedDatabase, Write
 
 MAX_RECORDS_PER_USER = 10_000  # beyond it the oldest are deleted
 
 
 class Audit:
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: SharedDatabase) -> None:
         self._db = db
 
     def record_in(self, tx: Write, user: str, event: AuditEvent) -> None:

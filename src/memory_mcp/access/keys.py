@@ -6,7 +6,7 @@ import secrets
 import string
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ from memory_mcp.access.model import AuditEvent, IssuedKey, Key, KeyRefused, Make
 from memory_mcp.access.storage import keys as storage
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Scope
 from memory_mcp.clock import Clock, stamp, utc_now
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import Invalid, NotFound, Unavailable
 from memory_mcp.names import READABLE_PATTERN, hidden_character, new_namespace
 
@@ -40,7 +40,11 @@ class Keys:
     """Creates, verifies and revokes keys."""
 
     def __init__(
-        self, db: Database, audit: Audit, clock: Clock = utc_now, publish: Callable[[str], None] = lambda user: None
+        self,
+        db: SharedDatabase,
+        audit: Audit,
+        clock: Clock = utc_now,
+        publish: Callable[[str], None] = lambda user: None,
     ) -> None:
         """`publish` is called with each user whose keys were created, revoked or used."""
         self._db = db
@@ -105,8 +109,16 @@ class Keys:
         with self._db.read() as tx:
             return storage.active(tx, stamp(self._clock()))
 
-    def active_ids(self) -> set[str]:
-        return {key.id for key in self.active()}
+    def refused_ids(self, ids: Collection[str]) -> set[str]:
+        """Those of these keys that are not accepted any more."""
+        with self._db.read() as tx:
+            return set(ids) - storage.active_ids(tx, ids, stamp(self._clock()))
+
+    def forget(self, user: str) -> None:
+        """Read this user's keys again when they are next used: another server has changed them."""
+        for known in list(self._verified.values()):
+            if known.key.user == user:
+                known.read_at = -CACHE_TTL_S
 
     def revoke(self, key_id: str, user: str | None = None, ip: str | None = None) -> None:
         """Revoke a key for good, in every process within a second. Raises NotFound for one that is not this user's."""

@@ -6,14 +6,14 @@ from time import time
 
 from memory_mcp.access.model import Allowance
 from memory_mcp.access.storage import limits as storage
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import SharedDatabase
 
 
 class Limits:
     """GCRA, a leaky bucket that stores one number per client: the time at which the next request is due. A client that
     is a whole minute ahead of it must wait."""
 
-    def __init__(self, db: Database, now: Callable[[], float] = time) -> None:
+    def __init__(self, db: SharedDatabase, now: Callable[[], float] = time) -> None:
         self._db = db
         self._now = now
 

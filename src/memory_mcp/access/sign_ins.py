@@ -13,8 +13,7 @@ from memory_mcp.access.storage import sign_ins as storage
 from memory_mcp.access.storage import users
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import Clock, stamp, utc_now
-from memory_mcp.engines.sqlite import Database
-from memory_mcp.engines.transactions import Write
+from memory_mcp.engines.transactions import SharedDatabase, Write
 from memory_mcp.errors import Invalid, RateLimited
 
 LINK_LIFETIME = timedelta(hours=24)
@@ -28,7 +27,7 @@ _DUMMY_HASH = "$2b$12$Kaq8Ni864HcEt8LbjphLJeHKOKKOiNRyFSa.bmG9e/cVWw4Z9wLta"
 
 
 class SignIns:
-    def __init__(self, db: Database, limits: Limits, audit: Audit, clock: Clock = utc_now) -> None:
+    def __init__(self, db: SharedDatabase, limits: Limits, audit: Audit, clock: Clock = utc_now) -> None:
         self._db = db
         self._limits = limits
         self._audit = audit

@@ -8,7 +8,7 @@ from memory_mcp.access.audit import Audit
 from memory_mcp.access.model import AuditEvent, Plan, User
 from memory_mcp.access.storage import users as storage
 from memory_mcp.caller import LOCAL_USER
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import Conflict, Invalid, NotFound
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -17,7 +17,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 class Users:
     """Adds, finds and removes users."""
 
-    def __init__(self, db: Database, audit: Audit) -> None:
+    def __init__(self, db: SharedDatabase, audit: Audit) -> None:
         self._db = db
         self._audit = audit
 
@@ -29,6 +29,7 @@ class Users:
                 field="name",
             )
         with self._db.write() as tx:
+            storage.lock_names(tx)
             if storage.by_name(tx, name):
                 raise Conflict(f"There is a user called {name!r} already. Choose another name.", field="name")
             # The id is the name of the user's folder: it must not reveal whose it is.

@@ -1,22 +1,40 @@
 """Users, keys, sign-ins and limits: who may use a server."""
 
-from collections.abc import Callable, Iterator
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memory_mcp.access import Audit, Keys, Limits, SignIns, Users, delete_folder, folder_of, server_db
 from memory_mcp.app.older_servers import wait_for_older_servers
-from memory_mcp.app.postgres import open_pool
+from memory_mcp.app.postgres import create_peers, open_pool, shared_rows
+from memory_mcp.changes import KEYS_TOPIC, Change
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.engines.files import data_dir_lock, data_directory
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
+from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.families.context import open_database
-from memory_mcp.sessions import Client, RunningServer, ServerAddress, Servers, addresses, by_server, live_db
+from memory_mcp.sessions import (
+    Client,
+    LeasedServers,
+    RunningServer,
+    ServerAddress,
+    ServerRegistry,
+    Servers,
+    addresses,
+    by_server,
+    live_db,
+)
 from memory_mcp.settings import Settings
 from memory_mcp.sync import hub as hubs
+
+if TYPE_CHECKING:
+    from memory_mcp.engines.postgres.pool import PostgresPool
 
 
 @dataclass(frozen=True)
@@ -35,31 +53,45 @@ class Access:
 
 
 @dataclass(frozen=True)
-class ServerFiles:
-    """The server's own databases."""
+class ServerDatabases:
+    """The server's own databases: files, or rows in PostgreSQL."""
 
-    server: Database
-    live: Database
+    server: SharedDatabase
+    live: SharedDatabase
+    servers: ServerRegistry
+    postgres: PostgresPool | None = None  # connections to the database of --database-url
 
 
 @contextmanager
 def open_access(settings: Settings) -> Iterator[Access]:
     """Users and keys alone: a key can be revoked even while a family's file is damaged."""
     with ExitStack() as stack:
-        files = open_server_files(settings, utc_now, stack)
-        yield create_access(settings, files, utc_now)
+        databases = open_server_databases(settings, utc_now, stack)
+        peers = stack.enter_context(closing(create_peers(settings)))
+        yield create_access(
+            settings, databases, utc_now, lambda user: peers.publish(Change(user, (), topics=(KEYS_TOPIC,)))
+        )
 
 
-def open_server_files(settings: Settings, clock: Clock, stack: ExitStack) -> ServerFiles:
-    """Open the server's own files, and lock the data directory as in use until the stack is closed."""
+def open_server_databases(
+    settings: Settings, clock: Clock, stack: ExitStack, kinds: Iterable[DatabaseKind] = ()
+) -> ServerDatabases:
+    """Open the server's own databases, and lock the data directory as in use until the stack is closed. In PostgreSQL
+    the tables of these further kinds are created, too."""
     wait_for_older_servers(settings)
     stack.enter_context(use_data_dir(settings.data_dir))
     data_directory.prepare(settings.data_dir)
 
+    own, local = (server_db.FILE, live_db.FILE), Servers(settings.data_dir / "servers")
+    if settings.database_url:
+        pool = stack.enter_context(open_pool(settings, clock, (*own, *kinds)))
+        server, live = (shared_rows(settings, pool, kind) for kind in own)
+        return ServerDatabases(server, live, LeasedServers(live, local), pool)
+
     def open_file(kind: DatabaseKind) -> Database:
         return stack.enter_context(closing(open_database(settings, clock, kind, settings.data_dir / kind.file)))
 
-    return ServerFiles(open_file(server_db.FILE), open_file(live_db.FILE))
+    return ServerDatabases(open_file(server_db.FILE), open_file(live_db.FILE), local)
 
 
 @contextmanager
@@ -77,28 +109,30 @@ def use_data_dir(data_dir: Path) -> Iterator[None]:
 
 
 def create_access(
-    settings: Settings, files: ServerFiles, clock: Clock, publish_keys: Callable[[str], None] = lambda user: None
+    settings: Settings,
+    databases: ServerDatabases,
+    clock: Clock,
+    publish_keys: Callable[[str], None] = lambda user: None,
 ) -> Access:
-    audit, limits, servers = Audit(files.server), Limits(files.live), Servers(settings.data_dir / "servers")
+    audit, limits, local = Audit(databases.server), Limits(databases.live), Servers(settings.data_dir / "servers")
     return Access(
-        users=Users(files.server, audit),
-        keys=Keys(files.server, audit, clock, publish_keys),
-        sign_ins=SignIns(files.server, limits, audit, clock),
+        users=Users(databases.server, audit),
+        keys=Keys(databases.server, audit, clock, publish_keys),
+        sign_ins=SignIns(databases.server, limits, audit, clock),
         limits=limits,
         audit=audit,
         folder_of=partial(folder_of, settings.data_dir),
-        delete_data=partial(_delete_data, settings, clock),
-        addresses=partial(addresses, files.live, servers),
-        servers=partial(by_server, files.live, servers),
+        delete_data=partial(_delete_data, settings, clock, databases.postgres),
+        addresses=partial(addresses, databases.live, local),
+        servers=partial(by_server, databases.live, local),
     )
 
 
-def _delete_data(settings: Settings, clock: Clock, user: str) -> None:
+def _delete_data(settings: Settings, clock: Clock, pool: PostgresPool | None, user: str) -> None:
     path = settings.data_dir / hubs.FILE.file
     if path.exists():
         with closing(open_database(settings, clock, hubs.FILE, path)) as records:
             hubs.delete_user(records, user)
-    if settings.database_url:
-        with open_pool(settings, clock, ()) as pool:
-            pool.delete_tenant(user)
+    if pool is not None:
+        pool.delete_tenant(user)
     delete_folder(settings.data_dir, user)

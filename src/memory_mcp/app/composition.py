@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from memory_mcp.access.usage import Analytics, Coverage
-from memory_mcp.app.access import Access, ServerFiles, create_access, open_server_files
-from memory_mcp.app.postgres import check_families, create_peers, open_pool
+from memory_mcp.app.access import Access, ServerDatabases, create_access, open_server_databases
+from memory_mcp.app.postgres import check_families, create_peers
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.changes import Changes
+from memory_mcp.changes import KEYS_TOPIC, Changes
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.conversations import Conversations, Families
 from memory_mcp.conversations.schema import FILE as CONVERSATIONS_FILE
@@ -31,7 +31,7 @@ from memory_mcp.families.stores import Stores
 from memory_mcp.families.vault import Vault
 from memory_mcp.importers import Importers
 from memory_mcp.peers import Peers
-from memory_mcp.sessions import Clients, Servers, Sessions
+from memory_mcp.sessions import Clients, ServerRegistry, SessionChoices, Sessions
 from memory_mcp.settings import Settings
 from memory_mcp.sync import LINK_FILE, Sync, SyncWorker
 from memory_mcp.sync.model import Replica
@@ -51,7 +51,7 @@ class App:
     access: Access
     sessions: Sessions
     clients: Clients
-    servers: Servers
+    servers: ServerRegistry
     analytics: Analytics
     changes: Changes
     peers: Peers
@@ -161,29 +161,27 @@ def open_app(
     """
     served = registry.select(families, settings.families)
     with ExitStack() as stack:
-        files = open_server_files(settings, clock, stack)
-        changes = Changes()
-        servers = Servers(settings.data_dir / "servers")
-        postgres = None
         if settings.database_url:
             check_families(families, served)
-            postgres = stack.enter_context(open_pool(settings, clock, families.values()))
+        kinds = [kind for family in families.values() for kind in family.databases]
+        own = open_server_databases(settings, clock, stack, kinds)
+        changes = Changes()
         peers = create_peers(settings)
         changes.listen(peers.publish)
         context = Context(
             settings,
             clock,
-            sessions=_create_sessions(settings, files, servers),
+            sessions=_create_sessions(settings, own),
             changes=changes,
             embedders=Embedders(embedding_options(settings)),
             closing=stack,
             served=frozenset(served),
-            postgres=postgres,
+            postgres=own.postgres,
             new_files_dir=new_files_dir,
         )
-        context.databases.update((files.server, files.live))
+        context.databases.update(one for one in (own.server, own.live) if isinstance(one, Database))
         _open_families(context, families)
-        app = _create_app(context, files, served, servers, peers)
+        app = _create_app(context, own, served, peers)
         stack.callback(app.stop)
         if serving:
             app.start(prepared)
@@ -196,9 +194,7 @@ def _open_families(context: Context, families: Mapping[str, Family[Any]]) -> Non
         context.opened[name] = OpenFamily(family, family.open(context))
 
 
-def _create_app(
-    context: Context, files: ServerFiles, served: dict[str, Family[Any]], servers: Servers, peers: Peers
-) -> App:
+def _create_app(context: Context, own: ServerDatabases, served: dict[str, Family[Any]], peers: Peers) -> App:
     settings, changes, opened = context.settings, context.changes, context.opened
     notes: Notes = opened["notes"].operations
     replica_of = notes.transfer.replica if context.postgres is None else _refuse_sync
@@ -209,18 +205,18 @@ def _create_app(
         opened=opened,
         importers=Importers(notes, opened["stores"].operations, opened["graph"].operations, settings.data_dir),
         conversations=_create_conversations(context),
-        access=create_access(settings, files, context.clock, partial(changes.publish_topic, topic="keys")),
+        access=create_access(settings, own, context.clock, partial(changes.publish_topic, topic=KEYS_TOPIC)),
         sessions=context.sessions,
         clients=Clients(
-            files.live,
-            servers,
+            own.live,
+            own.servers,
             end_sessions=context.sessions.close,
             request_disconnects=peers.request_disconnects,
             publish=partial(changes.publish_topic, topic="clients"),
             clock=context.clock,
         ),
-        servers=servers,
-        analytics=Analytics(files.server, partial(_coverage, notes), context.clock),
+        servers=own.servers,
+        analytics=Analytics(own.server, partial(_coverage, notes), context.clock),
         changes=changes,
         peers=peers,
         sync=sync,
@@ -240,13 +236,14 @@ def _create_conversations(context: Context) -> Conversations:
     return Conversations(families, context.tenants(CONVERSATIONS_FILE), context.settings, context.clock, notify)
 
 
-def _create_sessions(settings: Settings, files: ServerFiles, servers: Servers) -> Sessions:
+def _create_sessions(settings: Settings, own: ServerDatabases) -> Sessions:
     return Sessions(
-        files.server,
-        servers,
+        own.server,
+        own.servers,
         persist=settings.session_persist,
         persist_days=settings.session_persist_days,
         idle_seconds=settings.session_idle,
+        choices=SessionChoices(own.live) if own.postgres else None,
     )
 
 

@@ -7,6 +7,8 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.clock import Clock
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
+from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import Invalid, Unusable
 from memory_mcp.families.family import Family
 from memory_mcp.peers import Peers, SocketPeers
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_pool(settings: Settings, clock: Clock, families: Iterable[Family[Any]]) -> Iterator[PostgresPool]:
-    """Connect to the database of the settings, with the tables of these families."""
+def open_pool(settings: Settings, clock: Clock, kinds: Iterable[DatabaseKind]) -> Iterator[PostgresPool]:
+    """Connect to the database of the settings, with the tables of these kinds."""
     try:
         from memory_mcp.engines.postgres.pool import PostgresPool
     except ImportError as exc:
@@ -26,8 +28,15 @@ def open_pool(settings: Settings, clock: Clock, families: Iterable[Family[Any]])
             "--database-url needs the PostgreSQL driver. Install it with: pip install 'five-memories[postgres]'"
         ) from exc
     with closing(PostgresPool(str(settings.database_url), clock=clock)) as pool:
-        pool.open([kind.tables for family in families for kind in family.databases if kind.postgres])
+        pool.open([kind.tables for kind in kinds if kind.postgres])
         yield pool
+
+
+def shared_rows(settings: Settings, pool: PostgresPool, kind: DatabaseKind) -> SharedDatabase:
+    """The rows of one of the server's own kinds."""
+    from memory_mcp.engines.postgres.tenants import SharedRows
+
+    return SharedRows(pool, kind.tables, durable=settings.durability == "full" and not kind.is_cache)
 
 
 def create_peers(settings: Settings) -> Peers:

@@ -4,7 +4,7 @@ SQL is written once, for both engines. engines/postgres/dialect.py translates it
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -82,6 +82,11 @@ class Write(Read):
         Raises Invalid for values that the database does not take.
         """
 
+    @abstractmethod
+    def lock(self, name: str) -> None:
+        """Wait until no other transaction holds the lock of this name, and hold it until this one ends. Statements
+        after it see what the others committed. Only a SharedDatabase needs it: elsewhere all writers wait."""
+
 
 class UserDatabase(Protocol):
     """One user's rows of one kind: a SQLite file, or the rows of one tenant."""
@@ -94,6 +99,24 @@ class UserDatabase(Protocol):
 
     def erase_deleted(self) -> None:
         """Remove what the engine still holds of deleted rows, as far as it can at once."""
+
+
+class SharedDatabase(Protocol):
+    """The server's own rows of one kind, for all users: a SQLite file, or rows that no user's transaction sees.
+
+    In PostgreSQL writers do not wait for each other: storages lock what they read before they write (`Write.lock`).
+    """
+
+    def read(self) -> AbstractContextManager[Read]: ...
+
+    def write(self, timeout_s: float = WRITE_TIMEOUT_S) -> AbstractContextManager[Write]:
+        """Commit if the block finishes, undo everything if it raises."""
+
+    def check_identity(self) -> None:
+        """Notice that another file has taken the place of this one. Nothing is read or written."""
+
+    def on_open(self, callback: Callable[[Any], None]) -> None:
+        """Call `callback` now, and again each time another file has taken the place of this one."""
 
 
 class UserDatabases(Protocol):

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -53,8 +54,8 @@ class CallRunner:
         raise Unavailable("The server stops, or the client has closed its connection. Try again.", retry_after=1)
 
     def _run_in_session(self, call: Call[Any], work: Callable[..., T], *rest: Any) -> T:
-        self._app.sessions.join(call.caller.user, call.session)
-        return work(call, *rest)
+        session = self._app.sessions.join(call.caller.user, call.session)
+        return work(replace(call, session=session), *rest)
 
     def cancel_all(self) -> None:
         """Cancel every call: the server ends. A call that only reads is answered now; a write in its transaction may

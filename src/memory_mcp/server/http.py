@@ -39,6 +39,7 @@ from memory_mcp.server.middleware.rate_limit import RateLimitMiddleware
 from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import CALLER, StreamClient, local_caller
+from memory_mcp.server.sessions import disconnect_refused
 from memory_mcp.server.shared.hello import Hello
 from memory_mcp.server.shared.listener import RelayListener, claim_socket
 from memory_mcp.sessions import Connection
@@ -165,19 +166,11 @@ class HttpServer:
                 self._relays.verbs["stop"] = _stop
                 tasks.start_soon(self._relays.run)
             tasks.start_soon(housekeeping.run, app)
-            tasks.start_soon(housekeeping.repeat, KEY_CHECK_INTERVAL_S, (self._disconnect_refused,))
+            tasks.start_soon(
+                housekeeping.repeat, KEY_CHECK_INTERVAL_S, (partial(disconnect_refused, app.clients, app.access.keys),)
+            )
             yield
             tasks.cancel_scope.cancel()
-
-    def _disconnect_refused(self) -> None:
-        """Disconnect the clients whose key was revoked or has expired, and those that a user wants disconnected."""
-        clients = self._app.clients
-        by_key = [client for client in clients.local() if client.key_id]
-        if by_key:
-            live = self._app.access.keys.active_ids()
-            if over := [client.id for client in by_key if client.key_id not in live]:
-                clients.disconnect_local(over)
-        clients.disconnect_unwanted()
 
     def _end_session(self, session_id: str) -> None:
         task = asyncio.ensure_future(sdk.end_session(self._manager, session_id))

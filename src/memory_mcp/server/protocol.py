@@ -23,6 +23,7 @@ from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from memory_mcp import __version__
 from memory_mcp.app import App
 from memory_mcp.caller import Scope
+from memory_mcp.changes import KEYS_TOPIC, Change
 from memory_mcp.clock import new_id
 from memory_mcp.errors import AppError, NotFound
 from memory_mcp.families.family import Call, Family, Prompt, ResourcePage, Tool, bad_cursor
@@ -30,7 +31,7 @@ from memory_mcp.server import arguments, error_encoding, request_context, resour
 from memory_mcp.server.call_runner import CallRunner
 from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.server.sdk import Context, ReadStream, WriteStream
-from memory_mcp.server.sessions import ConnectedClients
+from memory_mcp.server.sessions import ConnectedClients, disconnect_refused
 from memory_mcp.server.subscriptions import Listeners
 from memory_mcp.server.thread_pools import Pools
 from memory_mcp.server.tool_calls import FinishedCall, ToolCalls
@@ -122,7 +123,14 @@ class McpServer:
         """Send changes to clients from now on, also those other servers make. Call inside the event loop."""
         notify = self.listeners.thread_safe_notify()
         self.app.changes.listen(notify)
-        self.app.peers.listen(notify, self.app.clients.disconnect_unwanted)
+
+        def receive(change: Change) -> None:
+            if KEYS_TOPIC in change.topics:
+                self.app.access.keys.forget(change.user)
+                disconnect_refused(self.app.clients, self.app.access.keys)
+            notify(change)
+
+        self.app.peers.listen(receive, self.app.clients.disconnect_unwanted)
 
     # Tools
 

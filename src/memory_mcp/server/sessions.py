@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio.to_thread
 
+from memory_mcp.access import Keys
 from memory_mcp.caller import Caller
 from memory_mcp.errors import Unavailable
 from memory_mcp.server.request_context import MAX_CLIENT_NAME_CHARS
@@ -76,6 +77,16 @@ class ConnectedClients:
     def _end(self, connection_id: str) -> None:
         for end in list(self._endings.get(connection_id, ())):
             end()
+
+
+def disconnect_refused(clients: Clients, keys: Keys) -> None:
+    """Disconnect the clients whose key was revoked or has expired, and those that a user wants disconnected."""
+    by_key = [client for client in clients.local() if client.key_id]
+    if by_key:
+        refused = keys.refused_ids({str(client.key_id) for client in by_key})
+        if over := [client.id for client in by_key if client.key_id in refused]:
+            clients.disconnect_local(over)
+    clients.disconnect_unwanted()
 
 
 def _client(

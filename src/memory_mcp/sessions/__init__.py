@@ -1,18 +1,23 @@
 """Sessions: connected clients, the session of each call, and the cleanup when a session ends."""
 
+from memory_mcp.sessions.choices import SessionChoices
 from memory_mcp.sessions.clients import Clients, ServerAddress, addresses, by_server
+from memory_mcp.sessions.leases import LeasedServers
 from memory_mcp.sessions.model import Client, Connection, Session, Transport
 from memory_mcp.sessions.operations import Sessions
-from memory_mcp.sessions.servers import RunningServer, Servers
+from memory_mcp.sessions.servers import RunningServer, ServerRegistry, Servers
 
 __all__ = [
     "Client",
     "Clients",
     "Connection",
+    "LeasedServers",
     "RunningServer",
     "ServerAddress",
+    "ServerRegistry",
     "Servers",
     "Session",
+    "SessionChoices",
     "Sessions",
     "Transport",
     "addresses",

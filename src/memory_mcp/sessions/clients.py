@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from memory_mcp.clock import Clock, stamp, utc_now
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.sessions.model import Client, Connection
-from memory_mcp.sessions.servers import RunningServer, Servers
+from memory_mcp.sessions.servers import RunningServer, ServerRegistry
 from memory_mcp.sessions.storage import clients as storage
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,8 @@ class Clients:
 
     def __init__(
         self,
-        db: Database,
-        servers: Servers,
+        db: SharedDatabase,
+        servers: ServerRegistry,
         *,
         end_sessions: Callable[[Connection], None],
         request_disconnects: Callable[[], None],
@@ -190,7 +190,7 @@ class Clients:
             return client_id in self._here
 
 
-def by_server(db: Database, servers: Servers) -> list[tuple[RunningServer, list[Client]]]:
+def by_server(db: SharedDatabase, servers: ServerRegistry) -> list[tuple[RunningServer, list[Client]]]:
     """The running servers with their clients, the oldest server first."""
     running = servers.running()
     with db.read() as tx:
@@ -205,9 +205,12 @@ class ServerAddress:
     pid: int | None  # None: the server is of a version that does not say
 
 
-def addresses(db: Database, servers: Servers) -> list[ServerAddress]:
+def addresses(db: SharedDatabase, servers: ServerRegistry) -> list[ServerAddress]:
     """Of running servers, the newest first."""
     with db.read() as tx:
         found = storage.addresses(tx)
-    pids = {server.id: server.pid for server in servers.running()}
-    return [ServerAddress(url, pids.get(server)) for server, url in found if servers.is_running(server)]
+    running = {server.id: server for server in servers.running()}
+    known = [(running[server].started_at, url, running[server].pid) for server, url in found if server in running]
+    others = [ServerAddress(url, None) for server, url in found if server not in running and servers.is_running(server)]
+    known.sort(key=lambda one: one[0])
+    return [*(ServerAddress(url, pid) for _, url, pid in reversed(known)), *others]

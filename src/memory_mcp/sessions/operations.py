@@ -10,11 +10,11 @@ from uuid import NAMESPACE_URL, uuid5
 
 from memory_mcp.caller import Caller
 from memory_mcp.clock import stamp
-from memory_mcp.engines.sqlite import Database
-from memory_mcp.engines.transactions import Write
+from memory_mcp.engines.transactions import SharedDatabase, Write
 from memory_mcp.errors import Unavailable, Unusable
+from memory_mcp.sessions.choices import SessionChoices
 from memory_mcp.sessions.model import Connection, Session
-from memory_mcp.sessions.servers import Servers
+from memory_mcp.sessions.servers import ServerRegistry
 from memory_mcp.sessions.storage import holds as storage
 
 log = logging.getLogger(__name__)
@@ -55,9 +55,19 @@ class Sessions:
     a relay belong to its own lock file: they stay while the relay looks for another server.
     """
 
-    def __init__(self, db: Database, servers: Servers, *, persist: bool, persist_days: int, idle_seconds: int) -> None:
+    def __init__(
+        self,
+        db: SharedDatabase,
+        servers: ServerRegistry,
+        *,
+        persist: bool,
+        persist_days: int,
+        idle_seconds: int,
+        choices: SessionChoices | None = None,
+    ) -> None:
         self._db = db
         self._servers = servers
+        self._choices = choices
         self._persist = persist
         self._persist_days = persist_days
         self._idle_seconds = idle_seconds
@@ -67,6 +77,7 @@ class Sessions:
         self._sessionless: dict[str, dict[tuple[str | None, str], _Used]] = {}  # by user; the longest idle first
         self._on_end: list[Callable[[str, Sequence[str]], None]] = []
         db.on_open(self._hold_again)
+        servers.on_lost(lambda: self._hold_again(db))
 
     def on_end(self, delete_data: Callable[[str, Sequence[str]], None]) -> None:
         """Call `delete_data(user, session_ids)` when sessions end. If it raises Unavailable, it is called again, not
@@ -102,12 +113,16 @@ class Sessions:
     def choose(self, session: Session, session_id: str) -> Session:
         """Set the session of a connection, for every call that does not name one itself."""
         session.connection.chosen_session = session_id
+        if self._choices is not None:
+            self._choices.save(session.connection)
         chosen = replace(session, id=session_id)
         self.join(session.connection.user, chosen)
         return chosen
 
-    def join(self, user: str, session: Session) -> None:
-        """Hold a session if it has a name, so that it lasts as long as this connection, even if others leave it."""
+    def join(self, user: str, session: Session) -> Session:
+        """Hold a session if it has a name, so that it lasts as long as this connection, even if others leave it.
+        Returns the session that the client chose meanwhile at another server, if it did."""
+        session = self._current(session)
         self.touch(user, session)
         if session.is_named and Hold.of(user, session) not in self._held:
             try:
@@ -115,6 +130,14 @@ class Sessions:
                     pass
             except Unavailable as exc:  # reads work without a hold
                 log.warning("A session could not be held: %s", exc.message)
+        return session
+
+    def _current(self, session: Session) -> Session:
+        connection = session.connection
+        if self._choices is None or session.id not in (connection.own_session, connection.chosen_session):
+            return session  # the call itself names its session
+        self._choices.load(connection)
+        return replace(session, id=connection.chosen_session or connection.own_session)
 
     @contextmanager
     def hold_for_write(self, user: str, session: Session) -> Iterator[None]:
@@ -160,6 +183,7 @@ class Sessions:
 
     def resume(self, connection: Connection) -> None:
         """Hold what a relay's connection held at the server before this one."""
+        self._servers.register_relay(str(connection.relay))
         with self._changing, self._db.read() as tx:
             held = [
                 Hold(connection.id, user, session, bool(is_named))
@@ -172,6 +196,7 @@ class Sessions:
         """Leave the sessions of a relay's connection to the next server."""
         with self._changing, self._guard:
             connection.closed = True
+            self._servers.release_relay(str(connection.relay))
             self._held = {held: used for held, used in self._held.items() if used.connection is not connection}
 
     def close_all(self) -> None:
@@ -194,6 +219,8 @@ class Sessions:
                     clients.pop(who).connection.closed = True
                 if not clients:
                     del self._sessionless[user]
+        if self._choices is not None:
+            self._choices.delete_idle(self._idle_seconds)
 
     def end_stale(self) -> None:
         """End the sessions of servers that have stopped."""
@@ -222,8 +249,8 @@ class Sessions:
             self._release_in(tx, server_id, held, storage.persists(tx, server_id))
             storage.remove_server(tx, server_id)
 
-    def _hold_again(self, db: Database) -> None:
-        """Store this server's holds again, if another process deleted the file."""
+    def _hold_again(self, db: SharedDatabase) -> None:
+        """Store this server's holds again, if another process deleted the file or ended them."""
         with self._guard:
             held = {one: self._holder_of(used.connection) for one, used in self._held.items()}
         if not held:
@@ -234,12 +261,17 @@ class Sessions:
                 storage.hold(tx, holder, *one)
 
     def _hold(self, held: Hold, connection: Connection) -> None:
-        self._servers.register_this()
+        self._register_holder(connection)
         with self._db.write() as tx:
             storage.add_server(tx, self._holder_of(connection), self._persist)
             storage.hold(tx, self._holder_of(connection), *held)
         with self._guard:
             self._held[held] = _Used(connection, time.monotonic())
+
+    def _register_holder(self, connection: Connection) -> None:
+        self._servers.register_this()
+        if connection.relay:
+            self._servers.register_relay(connection.relay)
 
     def _holder_of(self, connection: Connection) -> str:
         """Whose lock file shows that the sessions of a connection are in use."""

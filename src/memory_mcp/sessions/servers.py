@@ -1,18 +1,21 @@
-"""The running servers of a data directory: each holds a lock file, which the system frees however the server ends."""
+"""The running servers of a data directory: each holds a lock file, which the system frees however the server ends.
+
+sessions/leases.py has those of a PostgreSQL.
+"""
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from memory_mcp import __version__
 from memory_mcp.clock import new_id, stamp, utc_now
 from memory_mcp.engines.files.lock import FileLock
 
-ServerKind = Literal["stdio", "shared", "http"]
+ServerKind = Literal["stdio", "shared", "http", ""]  # "": a relay, which holds its sessions itself
 
 
 @dataclass(frozen=True)
@@ -24,12 +27,49 @@ class RunningServer:
     started_at: str
 
 
+class ServerRegistry(Protocol):
+    """Which servers run on the same data, and this one among them."""
+
+    kind: ServerKind  # what this server is; set before it is registered
+    this: str  # its id
+
+    @property
+    def is_this_registered(self) -> bool: ...
+
+    def register_this(self) -> None:
+        """Let other processes see that this server runs, and what it is."""
+
+    def register_relay(self, relay_id: str) -> None:
+        """Let other processes see that a relay of this server runs, if it does not do so itself."""
+
+    def release_relay(self, relay_id: str) -> None:
+        """Leave a relay to the next server."""
+
+    def on_lost(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when other processes may have taken this server for stopped, though it runs."""
+
+    def running(self) -> list[RunningServer]:
+        """Every server that runs, the oldest first."""
+
+    def is_running(self, server_id: str) -> bool: ...
+
+    def claim_stopped(self, server_id: str) -> AbstractContextManager[bool]:
+        """Whether a server has stopped, so that its sessions may be ended in the block."""
+
+    def delete_stale_locks(self) -> None:
+        """Delete what servers left that stopped without removing it."""
+
+    def delete_lock_if_stale(self, server_id: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Servers:
     """This server and the others on the same data directory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.kind: ServerKind = "stdio"  # what this server is; set before it is registered
+        self.kind: ServerKind = "stdio"
         self.this = new_id()
         self._registered: ExitStack | None = None
 
@@ -47,6 +87,15 @@ class Servers:
             this = RunningServer(self.this, os.getpid(), self.kind, __version__, stamp(utc_now()))
             lock.write_note(json.dumps(asdict(this)))
             self._registered = registered
+
+    def register_relay(self, relay_id: str) -> None:
+        """Nothing to do: a relay holds a lock file of its own."""
+
+    def release_relay(self, relay_id: str) -> None:
+        """Nothing to do."""
+
+    def on_lost(self, callback: Callable[[], None]) -> None:
+        """Never called: a process keeps its locks until it ends."""
 
     def running(self) -> list[RunningServer]:
         """Every server that runs, the oldest first. Servers of versions that wrote no note are not among them."""

@@ -1,28 +1,23 @@
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
-from memory_mcp.access import server_db
 from memory_mcp.access.storage import users
 from memory_mcp.access.usage import Analytics, Coverage
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import Unavailable
 from tests.conftest import Clock
 
 
 @pytest.fixture
-def db(tmp_path: Path, clock: Clock) -> Iterator[Database]:
-    database = Database(tmp_path / "server.db", server_db.SCHEMA, backups=tmp_path, clock=clock)
-    with database.write() as tx:
+def db(db: SharedDatabase) -> SharedDatabase:
+    with db.write() as tx:
         for name in ("ann", "bob"):
             users.add(tx, name, name, "community")
-    yield database
-    database.close()
+    return db
 
 
-def analytics(db: Database, clock: Clock, coverage: Coverage | None = None) -> Analytics:
+def analytics(db: SharedDatabase, clock: Clock, coverage: Coverage | None = None) -> Analytics:
     return Analytics(db, lambda user: coverage, clock)
 
 
@@ -30,7 +25,7 @@ def counts(analytics: Analytics, user: str = "ann", days: int = 30) -> list[tupl
     return [(hour.hour, hour.calls, hour.errors) for hour in analytics.history(user, days)]
 
 
-def test_calls_and_errors_are_counted_by_the_hour(db: Database, clock: Clock) -> None:
+def test_calls_and_errors_are_counted_by_the_hour(db: SharedDatabase, clock: Clock) -> None:
     usage = analytics(db, clock)
     for is_error in (False, False, True):
         usage.count("ann", is_error=is_error)
@@ -43,7 +38,7 @@ def test_calls_and_errors_are_counted_by_the_hour(db: Database, clock: Clock) ->
     assert counts(usage, "stranger") == []
 
 
-def test_counts_of_several_servers_add_up(db: Database, clock: Clock) -> None:
+def test_counts_of_several_servers_add_up(db: SharedDatabase, clock: Clock) -> None:
     one, other = analytics(db, clock), analytics(db, clock)
     for usage in (one, other, one):
         usage.count("ann", is_error=usage is other)
@@ -52,7 +47,7 @@ def test_counts_of_several_servers_add_up(db: Database, clock: Clock) -> None:
     assert counts(other) == [("2030-01-01T12:00:00Z", 3, 1)]
 
 
-def test_coverage_is_stored_where_it_is_known(db: Database, clock: Clock) -> None:
+def test_coverage_is_stored_where_it_is_known(db: SharedDatabase, clock: Clock) -> None:
     seen: list[Coverage | None] = [Coverage(3, 1), None, Coverage(4, 4)]
     usage = Analytics(db, lambda user: seen.pop(0), clock)
     for _ in range(2):
@@ -66,7 +61,7 @@ def test_coverage_is_stored_where_it_is_known(db: Database, clock: Clock) -> Non
 
 
 def test_counts_that_cannot_be_stored_are_stored_later(
-    db: Database, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    db: SharedDatabase, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = analytics(db, clock)
     usage.count("ann", is_error=True)
@@ -82,7 +77,7 @@ def _busy() -> None:
     raise Unavailable("It is busy.")
 
 
-def test_history_has_the_requested_days_up_to_400(db: Database, clock: Clock) -> None:
+def test_history_has_the_requested_days_up_to_400(db: SharedDatabase, clock: Clock) -> None:
     usage = analytics(db, clock)
     usage.count("ann", is_error=False)
     usage.flush()
@@ -95,7 +90,7 @@ def test_history_has_the_requested_days_up_to_400(db: Database, clock: Clock) ->
     assert len(counts(usage, days=1000)) == 1  # the other is over 400 days old
 
 
-def test_history_is_bounded_to_400_days_of_hours(db: Database, clock: Clock) -> None:
+def test_history_is_bounded_to_400_days_of_hours(db: SharedDatabase, clock: Clock) -> None:
     usage = analytics(db, clock, Coverage(3, 1))
     for _ in range(20):
         for _ in range(30 * 24):

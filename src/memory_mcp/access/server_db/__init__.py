@@ -5,5 +5,6 @@ from pathlib import Path
 from memory_mcp.engines.sqlite import migrations
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 
-SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4353)  # "MMCS"
-FILE = DatabaseKind("server", SCHEMA, "server.db", is_shared=True, is_locked_first=True)
+_HERE = Path(__file__).parent
+SCHEMA = migrations.load(_HERE / "migrations", application_id=0x4D4D4353)  # "MMCS"
+FILE = DatabaseKind("server", SCHEMA, "server.db", is_shared=True, is_locked_first=True, postgres=_HERE / "postgres")

@@ -8,6 +8,7 @@ from memory_mcp.engines.transactions import Read, Write
 
 def add(tx: Write, user: str, event: AuditEvent) -> None:
     """Adds nothing for a user who was removed meanwhile."""
+    tx.lock(f"audit/{user}")
     tx.all(
         """
         INSERT INTO audit (user_id, id, at, action, key_id, client, ip, details)

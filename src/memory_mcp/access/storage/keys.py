@@ -1,6 +1,7 @@
 """Keys, in server.db."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +53,18 @@ def active(tx: Read, now: str) -> list[Key]:
         {"now": now},
     )
     return [_key(*row) for row in rows]
+
+
+def active_ids(tx: Read, ids: Iterable[str], now: str) -> set[str]:
+    """Those of these keys that are accepted."""
+    rows = tx.all(
+        """
+        SELECT id FROM keys WHERE id IN (SELECT value FROM json_each(:ids))
+            AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+        """,
+        {"ids": json.dumps(sorted(ids)), "now": now},
+    )
+    return {id_ for (id_,) in rows}
 
 
 def revoke(tx: Write, key_id: str, user: str | None) -> str | None:

@@ -4,7 +4,8 @@ from memory_mcp.engines.transactions import Write
 
 
 def due(tx: Write, who: str) -> float:
-    """Seconds since 1970; 0 for a new client."""
+    """Seconds since 1970; 0 for a new client. No other transaction counts its requests until this one ends."""
+    tx.lock(f"limit/{who}")
     row = tx.one("SELECT due FROM limits WHERE who = :who", {"who": who})
     return row[0] if row else 0.0
 

@@ -6,6 +6,11 @@ from memory_mcp.engines.transactions import Read, Write
 _COLUMNS = "id, name, created_at, plan"
 
 
+def lock_names(tx: Write) -> None:
+    """No other transaction adds a user until this one ends."""
+    tx.lock("users")
+
+
 def add(tx: Write, id_: str, name: str, plan: Plan) -> User:
     tx.all(
         "INSERT INTO users (id, name, created_at, plan) VALUES (:id, :name, :now, :plan)",

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from memory_mcp.access.usage import storage
 from memory_mcp.access.usage.model import Coverage, Hour
 from memory_mcp.clock import Clock, utc_now
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import Unavailable
 
 RETENTION = timedelta(days=400)
@@ -16,7 +16,7 @@ RETENTION = timedelta(days=400)
 class Analytics:
     """Calls are counted in memory and stored about once a minute: a server that is killed loses that much."""
 
-    def __init__(self, db: Database, coverage: Callable[[str], Coverage | None], clock: Clock = utc_now) -> None:
+    def __init__(self, db: SharedDatabase, coverage: Callable[[str], Coverage | None], clock: Clock = utc_now) -> None:
         """`coverage(user)` returns the current coverage, or None if it cannot be read."""
         self._db = db
         self._coverage = coverage

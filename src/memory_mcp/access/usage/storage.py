@@ -9,10 +9,10 @@ def add(tx: Write, user: str, hour: str, calls: int, errors: int, coverage: Cove
     tx.all(
         """
         INSERT INTO usage (user_id, hour, calls, errors, notes, embedded)
-        SELECT id, :hour, :calls, :errors, :notes, :embedded FROM users WHERE id = :user
+        SELECT id, :hour, :calls, :errors, CAST(:notes AS BIGINT), CAST(:embedded AS BIGINT) FROM users WHERE id = :user
         ON CONFLICT (user_id, hour) DO UPDATE SET
-            calls = calls + excluded.calls, errors = errors + excluded.errors,
-            notes = coalesce(excluded.notes, notes), embedded = coalesce(excluded.embedded, embedded)
+            calls = usage.calls + excluded.calls, errors = usage.errors + excluded.errors,
+            notes = coalesce(excluded.notes, usage.notes), embedded = coalesce(excluded.embedded, usage.embedded)
         """,
         {
             "user": user,

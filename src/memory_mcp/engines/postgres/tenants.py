@@ -1,45 +1,69 @@
-"""Each user's rows in PostgreSQL, with the interface of access.Tenants."""
+"""The rows of each user in PostgreSQL, with the interface of access.Tenants, and those of the server itself."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from memory_mcp.engines.postgres.pool import PostgresPool, Statement
-from memory_mcp.engines.postgres.transactions import PostgresRead, PostgresWrite
+from memory_mcp.engines.postgres.transactions import LOCK, PostgresRead, PostgresWrite
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.engines.transactions import WRITE_TIMEOUT_S, UserDatabase
 
+SERVER_TENANT = "server"  # of rows that belong to no user: no user has this id
+
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
 
 
 class TenantRows:
-    """One kind of rows of one user. Readers are never blocked; writers wait for a lock, which ends with its
+    """One kind of rows of one tenant. Readers are never blocked; writers wait for these locks, which end with their
     transaction."""
 
-    def __init__(self, pool: PostgresPool, tables: TableSet, user: str, *, durable: bool) -> None:
+    def __init__(
+        self, pool: PostgresPool, tables: TableSet, tenant: str, *, durable: bool, locks: Sequence[str] = ()
+    ) -> None:
         self._pool = pool
         self._tables = tables
-        self._user = user
+        self._tenant = tenant
         self._durable = durable
-        self._lock: Statement = (_LOCK, (f"{tables.name}/{user}",))
+        self._locks: list[Statement] = [(LOCK, (name,)) for name in locks]
 
     @contextmanager
     def read(self) -> Iterator[PostgresRead]:
-        with self._pool.transaction(_READ, self._tables, self._user, timeout_s=WRITE_TIMEOUT_S) as connection:
+        with self._pool.transaction(_READ, self._tables, self._tenant, timeout_s=WRITE_TIMEOUT_S) as connection:
             yield PostgresRead(self._pool.now(), 0, connection)
 
     @contextmanager
     def write(self, timeout_s: float = WRITE_TIMEOUT_S) -> Iterator[PostgresWrite]:
         with (
             self._pool.transaction(
-                "BEGIN", self._tables, self._user, timeout_s=timeout_s, durable=self._durable, after=[self._lock]
+                "BEGIN", self._tables, self._tenant, timeout_s=timeout_s, durable=self._durable, after=self._locks
             ) as connection,
             connection.pipeline(),
         ):
             yield PostgresWrite(self._pool.now(), 0, connection)
 
+
+class UserRows(TenantRows):
+    """One kind of rows of one user, written by one transaction at a time."""
+
+    def __init__(self, pool: PostgresPool, tables: TableSet, user: str, *, durable: bool) -> None:
+        super().__init__(pool, tables, user, durable=durable, locks=[f"{tables.name}/{user}"])
+
     def erase_deleted(self) -> None:
         """Nothing to do: VACUUM removes deleted rows from tables and indexes."""
+
+
+class SharedRows(TenantRows):
+    """One kind of the server's own rows, for all users. Writers do not wait for each other."""
+
+    def __init__(self, pool: PostgresPool, tables: TableSet, *, durable: bool) -> None:
+        super().__init__(pool, tables, SERVER_TENANT, durable=durable)
+
+    def check_identity(self) -> None:
+        """Nothing to do: tables are not replaced while a server runs."""
+
+    def on_open(self, callback: Callable[[Any], None]) -> None:
+        callback(self)
 
 
 class PostgresTenants:
@@ -50,8 +74,8 @@ class PostgresTenants:
         self._tables = tables
         self._durable = durable
 
-    def database(self, user: str) -> TenantRows:
-        return TenantRows(self._pool, self._tables, user, durable=self._durable)
+    def database(self, user: str) -> UserRows:
+        return UserRows(self._pool, self._tables, user, durable=self._durable)
 
     def exists(self, user: str) -> bool:
         """Always: a user without rows needs nothing to be created."""

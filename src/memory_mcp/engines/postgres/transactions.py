@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"  # until the transaction ends
 ROWS_PER_FETCH = 1000  # of a server-side cursor
 
 _cursor_numbers = itertools.count()
@@ -80,3 +81,6 @@ class PostgresWrite(PostgresRead, Write):
                 yield
         except (psycopg.DataError, psycopg.IntegrityError) as exc:
             raise Invalid("The database does not accept this value.") from exc
+
+    def lock(self, name: str) -> None:
+        self.connection.execute(LOCK.encode(), (name,))

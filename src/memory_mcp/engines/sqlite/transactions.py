@@ -51,3 +51,6 @@ class SqliteWrite(SqliteRead, Write):
                 yield
         except (apsw.SQLError, apsw.ConstraintError, apsw.MismatchError, apsw.TooBigError, OverflowError) as exc:
             raise Invalid("The database does not accept this value.") from exc
+
+    def lock(self, name: str) -> None:
+        """Nothing to do: no other transaction writes to this file now."""

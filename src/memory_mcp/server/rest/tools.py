@@ -68,5 +68,4 @@ def session_of(app: App, person: Caller) -> Session:
     """A user's session in the web app, which ends after an idle time."""
     connection = app.sessions.sessionless(person, WEB_APP)
     session = Session(connection.chosen_session or connection.own_session, connection, WEB_APP)
-    app.sessions.join(person.user, session)
-    return session
+    return app.sessions.join(person.user, session)

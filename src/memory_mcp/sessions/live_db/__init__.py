@@ -8,5 +8,6 @@ from pathlib import Path
 from memory_mcp.engines.sqlite import migrations
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 
-SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D434C)  # "MMCL"
-FILE = DatabaseKind("live", SCHEMA, "live.db", is_shared=True, is_cache=True)
+_HERE = Path(__file__).parent
+SCHEMA = migrations.load(_HERE / "migrations", application_id=0x4D4D434C)  # "MMCL"
+FILE = DatabaseKind("live", SCHEMA, "live.db", is_shared=True, is_cache=True, postgres=_HERE / "postgres")

@@ -63,7 +63,7 @@ def mark_unwanted(tx: Write, id_: str) -> None:
 
 
 def unwanted(tx: Read, server_id: str) -> list[str]:
-    rows = tx.all("SELECT id FROM clients WHERE server_id = :server AND is_unwanted", {"server": server_id})
+    rows = tx.all("SELECT id FROM clients WHERE server_id = :server AND is_unwanted = 1", {"server": server_id})
     return [id_ for (id_,) in rows]
 
 
@@ -78,5 +78,5 @@ def set_address(tx: Write, server_id: str, url: str) -> None:
 
 
 def addresses(tx: Read) -> list[tuple[str, str]]:
-    """(server, url), the newest first."""
-    return tx.all("SELECT server_id, url FROM addresses ORDER BY rowid DESC")
+    """(server, url)."""
+    return tx.all("SELECT server_id, url FROM addresses")

@@ -25,6 +25,7 @@ def persists(tx: Read, server_id: str) -> bool:
 
 def hold(tx: Write, server_id: str, connection_id: str, user: str, session_id: str, is_named: bool) -> None:
     """Store a hold. A session that was kept after its end is in use again."""
+    _lock(tx, user, session_id)
     values = {"server": server_id, "connection": connection_id, "user": user, "session": session_id}
     tx.all(
         """
@@ -67,7 +68,8 @@ def delete_expired(tx: Write, before: str) -> list[tuple[str, str]]:
 
 
 def release(tx: Write, server_id: str, connection_id: str, user: str, session_id: str) -> bool:
-    """True if no connection holds the session any more."""
+    """True if no connection holds the session any more. None can hold it again until this transaction ends."""
+    _lock(tx, user, session_id)
     values = {"server": server_id, "connection": connection_id, "user": user, "session": session_id}
     tx.all(
         """
@@ -78,3 +80,7 @@ def release(tx: Write, server_id: str, connection_id: str, user: str, session_id
     )
     held = tx.one("SELECT 1 FROM held_sessions WHERE user_id = :user AND session_id = :session LIMIT 1", values)
     return held is None
+
+
+def _lock(tx: Write, user: str, session_id: str) -> None:
+    tx.lock(f"session/{user}/{session_id}")

@@ -44,7 +44,7 @@ def save(tx: Write, user: str, node: str, merged: Record, also_in: str | None) -
         "seq": tx.number(
             """
             INSERT INTO changes (user_id, seq) VALUES (:user, 1)
-            ON CONFLICT (user_id) DO UPDATE SET seq = seq + 1 RETURNING seq
+            ON CONFLICT (user_id) DO UPDATE SET seq = changes.seq + 1 RETURNING seq
             """,
             {"user": user},
         ),
@@ -59,7 +59,8 @@ def save(tx: Write, user: str, node: str, merged: Record, also_in: str | None) -
     tx.all("UPDATE places SET seq = :seq, node = :node WHERE user_id = :user AND id = :id", values)
     for namespace in {merged.namespace, also_in} - {None}:
         tx.all(
-            "INSERT INTO places VALUES (:user, :id, :namespace, :seq, :node) ON CONFLICT DO NOTHING",
+            "INSERT INTO places (user_id, id, namespace, seq, node) VALUES (:user, :id, :namespace, :seq, :node)"
+            " ON CONFLICT DO NOTHING",
             {**values, "namespace": namespace},
         )
 
