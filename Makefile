@@ -39,7 +39,7 @@ test: setup ## Run the tests
 	$(PYTEST) $(ARGS)
 
 test-postgres: setup ## Run the tests of what PostgreSQL can keep, on a PostgreSQL that they start
-	MEMORY_TEST_ENGINES=postgres $(PYTEST) tests/engines/postgres tests/families/notes tests/access tests/sessions $(ARGS)
+	MEMORY_TEST_ENGINES=postgres $(PYTEST) tests/engines/postgres tests/families/notes tests/access tests/sessions tests/sync/test_hub.py tests/deploy/test_servers.py $(ARGS)
 
 soak-tests: setup ## Run the tests with every exhaustive case; `make test` runs a sample of them
 	MEMORY_MCP_SOAK=1 $(PYTEST) $(ARGS)
@@ -162,9 +162,13 @@ install-check: setup ## Execute the Dockerfile, and install the wheel in every w
 	MEMORY_MCP_SOAK=1 $(BIN)/python -m pytest tests/deploy/test_image.py tests/install
 	$(BIN)/python -m tests.install.matrix $(ARGS)
 
+lint-kubernetes: setup ## Check deploy/kubernetes.yaml against the schemas of Kubernetes (needs the package registry)
+	$(BIN)/uv tool run kubernetes-validate --strict -k 1.34.0 deploy/kubernetes.yaml
+
 lock: setup ## Pin the newest versions of the dependencies
 	$(PIN) -o requirements.txt
 	$(PIN) --extra portals -c requirements.txt -o requirements-portals.txt
+	$(PIN) --extra postgres -c requirements.txt -o requirements-postgres.txt
 	$(PIN) --extra portals --extra postgres --group dev -o requirements-dev.txt
 	$(PIN) --extra portals --group run -c requirements-dev.txt -o requirements-run.txt
 	$(COMPILE) --group pyproject.toml:build -c requirements-dev.txt -o requirements-build.txt

@@ -6,6 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
@@ -16,6 +17,7 @@ MAX_REPEATS = 20  # of one line, in each window
 REPEAT_WINDOW_S = 60.0
 MAX_REMEMBERED = 1000  # lines
 MAX_COMPARED_CHARS = 200
+request_id: ContextVar[str] = ContextVar("request_id", default="")  # of the HTTP request that the code runs for
 _KEY = re.compile(r"mmcp_[A-Za-z0-9]+_[A-Za-z0-9_-]+")
 _STANDARD = frozenset(vars(logging.LogRecord("", 0, "", 0, "", (), None))) | {
     "message",
@@ -33,6 +35,8 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         line |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        if of_request := request_id.get():
+            line["request_id"] = of_request
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return _KEY.sub("mmcp_***", json.dumps(line, ensure_ascii=False, default=str))

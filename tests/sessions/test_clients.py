@@ -274,16 +274,17 @@ def test_the_next_server_cleans_up_after_kill_9(tmp_path: Path) -> None:
 
 
 def test_a_disconnect_sends_no_signal_to_processes(
-    tmp_path: Path, process: Start, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Process ids of another container are other processes here: no process is sent a signal."""
     stdio = Stdio.start(tmp_path)
     eventually(lambda: len(listed(tmp_path)) == 1)
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("a signal was sent"))
-    visitor = process()
-    (client,) = visitor.clients.of("local")
-    visitor.clients.disconnect("local", client.id)
-    stdio.ask("tools/list")  # no request reached it, but it checks after the next call
-    assert stdio.process.wait(timeout=TIMEOUT_S) == 0
-    assert ids(visitor, "local") == []
+    with shared_database(live_db.FILE, tmp_path, clock=clock) as db:
+        visitor = Process(tmp_path, clock, db)
+        (client,) = visitor.clients.of("local")
+        visitor.clients.disconnect("local", client.id)
+        stdio.ask("tools/list")  # no request reached it, but it checks after the next call
+        assert stdio.process.wait(timeout=TIMEOUT_S) == 0
+        assert ids(visitor, "local") == []
     stdio.kill()

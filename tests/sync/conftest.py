@@ -3,14 +3,16 @@ from itertools import count
 
 import pytest
 
+from tests.postgres import ENGINES
 from tests.sync.processes import Hub, running_hub
 
 numbers = count()
 
 
-@pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with running_hub(tmp_path_factory.mktemp("hub")) as running:
+@pytest.fixture(scope="module", params=ENGINES)
+def hub(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
+    url = str(request.getfixturevalue("postgres_server")) if request.param == "postgres" else None
+    with running_hub(tmp_path_factory.mktemp("hub"), database_url=url) as running:
         yield running
 
 

@@ -32,15 +32,25 @@ class Hub:
     url: str
     data_dir: Path
     printed: str
+    database_url: str | None = None
 
     def key(self, user: str = "local", scopes: Iterable[Scope] = ALL_SCOPES, *, is_confined: bool = False) -> str:
         """A new key for a user, who is created if needed. Not by the command line, which takes a second."""
-        with open_access(settings.load({"data_dir": self.data_dir}, environ={}).settings) as access:
+        where = {"data_dir": self.data_dir, "database_url": self.database_url}
+        with open_access(settings.load(where, environ={}).settings) as access:
             if user not in {one.name for one in access.users.all()}:
                 access.users.add(user)
             owner = access.users.get(user).id
             made = access.keys.create(name="node", user=owner, scopes=frozenset(scopes), is_confined=is_confined)
         return made.raw
+
+    def command(self, *words: str) -> None:
+        """Run `memory-mcp` on the hub's data."""
+        where = ["--data-dir", str(self.data_dir)]
+        if self.database_url:
+            command(*words, *where, MEMORY_MCP_DATABASE_URL=self.database_url)
+        else:
+            command(*words, *where)
 
     def post(self, verb: str, key: str | None, **arguments: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -53,8 +63,9 @@ class Hub:
         cast(IO[str], self.process.stdout).close()
 
 
-def start_hub(data_dir: Path, port: int = 0) -> Hub:
-    process = Process(["hub", "--port", port, "--data-dir", data_dir], stdout=subprocess.PIPE)
+def start_hub(data_dir: Path, port: int = 0, database_url: str | None = None) -> Hub:
+    where = ["--database-url", database_url] if database_url else []
+    process = Process(["hub", "--port", port, "--data-dir", data_dir, *where], stdout=subprocess.PIPE)
     printed = ""
     for line in cast(IO[str], process.stdout):
         printed += line
@@ -62,14 +73,14 @@ def start_hub(data_dir: Path, port: int = 0) -> Hub:
             break
     url = re.search(r"http://\S+?:\d+", printed)
     assert url is not None, printed
-    hub = Hub(process, url[0], data_dir, printed)
+    hub = Hub(process, url[0], data_dir, printed, database_url)
     eventually(lambda: _is_up(hub))
     return hub
 
 
 @contextmanager
-def running_hub(data_dir: Path, port: int = 0) -> Iterator[Hub]:
-    hub = start_hub(data_dir, port)
+def running_hub(data_dir: Path, port: int = 0, database_url: str | None = None) -> Iterator[Hub]:
+    hub = start_hub(data_dir, port, database_url)
     try:
         yield hub
     finally:

@@ -14,7 +14,8 @@ import pytest
 
 from memory_mcp.caller import Scope
 from memory_mcp.sync.records import DELETION
-from tests.sync.processes import Hub, command
+from tests.postgres import everything_stored
+from tests.sync.processes import Hub
 from tests.waiting import TIMEOUT_S, eventually
 
 
@@ -49,7 +50,7 @@ def test_every_request_needs_a_key(hub: Hub, verb: str, header: dict[str, str], 
 
 def test_a_revoked_key_opens_nothing(hub: Hub, key: str) -> None:
     assert hub.post("push", key, records=[]).is_success
-    command("keys", "revoke", key.split("_")[1], "--data-dir", str(hub.data_dir))
+    hub.command("keys", "revoke", key.split("_")[1])
     eventually(lambda: not hub.post("push", key, records=[]).is_success)  # within a second
     refused = hub.post("push", key, records=[])
     assert (refused.status_code, refused.json()["error"]) == (401, "revoked")
@@ -123,17 +124,14 @@ def test_one_users_notes_are_invisible_to_another(hub: Hub, key: str) -> None:
 
 def test_deleting_a_user_deletes_their_notes(hub: Hub) -> None:
     hub.post("push", hub.key("leaving"), records=[record("n1", "of one who leaves")])
-    assert b"of one who leaves" in _file(hub)
-    command("users", "remove", "leaving", "--delete-data", "--data-dir", str(hub.data_dir))
+    assert b"of one who leaves" in everything_stored(hub.data_dir, hub.database_url)
+    hub.command("users", "remove", "leaving", "--delete-data")
     assert hub.post("pull", hub.key("leaving"), node="b", namespace="default").json()["records"] == []
     hub.post("push", hub.key("staying"), records=[record()])  # the WAL is written over
-    with closing(apsw.Connection(str(hub.data_dir / "hub.db"))) as connection:
-        connection.pragma("wal_checkpoint", "truncate")
-    assert b"of one who leaves" not in _file(hub)
-
-
-def _file(hub: Hub) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(hub.data_dir.glob("hub.db*")) if path.suffix != ".lock")
+    if hub.database_url is None:
+        with closing(apsw.Connection(str(hub.data_dir / "hub.db"))) as connection:
+            connection.pragma("wal_checkpoint", "truncate")
+    assert b"of one who leaves" not in everything_stored(hub.data_dir, hub.database_url)
 
 
 def test_more_than_120_pushes_a_minute_are_refused_with_retry_after(hub: Hub, key: str) -> None:
@@ -372,21 +370,28 @@ def test_a_merged_note_cannot_grow_beyond_the_limit(hub: Hub, key: str) -> None:
     assert len(kept["registers"]) == 6002
 
 
+def _make_invalid(hub: Hub, ticket: str) -> None:
+    """Write a time that no version accepts now into the records of the user who has this ticket."""
+    where = f"id IN ('odd', 'gone') AND user_id = (SELECT user_id FROM nodes WHERE ticket = '{ticket}')"
+    if hub.database_url:
+        import psycopg
+
+        with psycopg.connect(hub.database_url, options="-c search_path=memory_hub") as postgres:
+            found = "jsonb_set(record::jsonb, '{created}', '[\"0000-00-00T00:00:00.000Z\", null]')::text"
+            postgres.execute(f"UPDATE records SET record = {found} WHERE {where}".encode())
+        return
+    with closing(apsw.Connection(str(hub.data_dir / "hub.db"))) as connection:
+        connection.set_busy_timeout(30_000)
+        found = "json_set(record, '$.created', json('[\"0000-00-00T00:00:00.000Z\", null]'))"
+        connection.execute(f"UPDATE records SET record = {found} WHERE {where}")
+
+
 def test_invalid_records_of_earlier_versions_block_nothing(hub: Hub, key: str) -> None:
     records = [record("odd"), record("gone"), record("fine")]
     ticket = hub.post("push", key, records=records).json()["ticket"]
     moved = {"id": "gone", "registers": {"namespace": [stamp(), "elsewhere"]}}
     ticket = hub.post("push", key, ticket=ticket, records=[moved]).json()["ticket"]
-    with closing(apsw.Connection(str(hub.data_dir / "hub.db"))) as connection:
-        connection.set_busy_timeout(30_000)
-        bad = json.dumps(["0000-00-00T00:00:00.000Z", None])
-        connection.execute(
-            """
-            UPDATE records SET record = json_set(record, '$.created', json(?)) WHERE id IN ('odd', 'gone')
-            AND user_id = (SELECT user_id FROM records JOIN nodes USING (user_id) WHERE ticket = ?)
-            """,
-            (bad, ticket),
-        )
+    _make_invalid(hub, ticket)
     pulled = hub.post("pull", key, node="b", namespace="default").json()["records"]
     assert sorted(one["id"] for one in pulled) == ["fine", "gone", "odd"]
     again = hub.post("push", key, ticket=ticket, records=[record("odd", "repaired")]).json()

@@ -163,7 +163,7 @@ class HubFile:
 
     def _open(self) -> None:
         self.db = Database(self.path, hubs.SCHEMA, backups=self.path.parent, durability="normal", clock=self._world.now)
-        self.hub = hubs.Hub(self.db, Unlimited())
+        self.hub = hubs.Hub(lambda user: self.db, Unlimited())
 
     def copy(self, target: Path) -> Path:
         self.db.close()

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from memory_mcp.access import Audit, Keys, Limits, SignIns, Users, delete_folder, folder_of, server_db
 from memory_mcp.app.older_servers import wait_for_older_servers
 from memory_mcp.app.postgres import create_peers, open_pool, shared_rows
+from memory_mcp.caller import LOCAL_USER
 from memory_mcp.changes import KEYS_TOPIC, Change
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.engines.files import data_dir_lock, data_directory
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
-from memory_mcp.engines.transactions import SharedDatabase
+from memory_mcp.engines.transactions import PoolStats, SharedDatabase
 from memory_mcp.families.context import open_database
 from memory_mcp.sessions import (
     Client,
@@ -50,6 +51,8 @@ class Access:
     delete_data: Callable[[str], None]  # of a user other than the local one
     addresses: Callable[[], list[ServerAddress]]  # where running servers are reached over HTTP
     servers: Callable[[], list[tuple[RunningServer, list[Client]]]]  # the running ones, with their clients
+    check_database: Callable[[], object]  # raises Unavailable if the server's own data cannot be read
+    pool_stats: Callable[[], PoolStats | None]  # None: without --database-url
 
 
 @dataclass(frozen=True)
@@ -115,8 +118,9 @@ def create_access(
     publish_keys: Callable[[str], None] = lambda user: None,
 ) -> Access:
     audit, limits, local = Audit(databases.server), Limits(databases.live), Servers(settings.data_dir / "servers")
+    users = Users(databases.server, audit)
     return Access(
-        users=Users(databases.server, audit),
+        users=users,
         keys=Keys(databases.server, audit, clock, publish_keys),
         sign_ins=SignIns(databases.server, limits, audit, clock),
         limits=limits,
@@ -125,6 +129,8 @@ def create_access(
         delete_data=partial(_delete_data, settings, clock, databases.postgres),
         addresses=partial(addresses, databases.live, local),
         servers=partial(by_server, databases.live, local),
+        check_database=partial(users.get, LOCAL_USER),
+        pool_stats=databases.postgres.stats if databases.postgres else lambda: None,
     )
 
 

@@ -88,6 +88,17 @@ class Write(Read):
         after it see what the others committed. Only a SharedDatabase needs it: elsewhere all writers wait."""
 
 
+@dataclass(frozen=True)
+class PoolStats:
+    """The connections of this process to a database server, and what went wrong since it started."""
+
+    used: int
+    idle: int
+    waiting: int  # calls that wait for a connection
+    retries: int  # transactions begun again after a broken connection
+    failures: int  # transactions that ended as unavailable
+
+
 class UserDatabase(Protocol):
     """One user's rows of one kind: a SQLite file, or the rows of one tenant."""
 

@@ -1,4 +1,4 @@
-"""The HTTP server: Streamable HTTP at /mcp, legacy SSE at /mcp/sse, REST, /metrics, /healthz and pages, on one port."""
+"""The HTTP server: Streamable HTTP at /mcp, legacy SSE at /mcp/sse, REST, metrics, health and pages, on one port."""
 
 import asyncio
 import logging
@@ -36,6 +36,7 @@ from memory_mcp.server.middleware.body_limit import BodyLimitMiddleware
 from memory_mcp.server.middleware.error_format import ErrorFormatMiddleware
 from memory_mcp.server.middleware.origin import LOOPBACK, OriginMiddleware, is_loopback
 from memory_mcp.server.middleware.rate_limit import RateLimitMiddleware
+from memory_mcp.server.middleware.request_id import RequestIdMiddleware
 from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import CALLER, StreamClient, local_caller
@@ -61,7 +62,9 @@ def run(app: App) -> None:
     sys.stdout.write(startup_message.text(settings, port, new_key, _first_sign_in(app)))
     sys.stdout.flush()
     server = HttpServer(app)
-    http_server.Server(http_server.config(server.app, settings), server.close_streams).run(sockets=[listening])
+    http_server.Server(http_server.config(server.app, settings), server.close_streams, server.readiness).run(
+        sockets=[listening]
+    )
     server.mcp.pools.writing.drain(shutdown.MAX_WRITE_S)
 
 
@@ -79,6 +82,7 @@ class HttpServer:
         self._sse_lines: set[anyio.CancelScope] = set()
         self._relays: RelayListener | None = None  # if no other server serves the stdio clients
         self._ending: set[asyncio.Task[None]] = set()
+        self.readiness = http_server.Readiness(app.settings.drain_seconds, app.access.check_database)
         self._metrics = Metrics(app, self.mcp.pools)
         self.mcp.tool_calls.on_call.append(self._metrics.count)
         self.app = self._create_asgi_app()
@@ -113,6 +117,7 @@ class HttpServer:
             Route("/mcp/sse", _Asgi(self._serve_sse), methods=["GET"]),
             Route("/mcp/messages", _Asgi(self._sse.handle_post_message)),
             Route("/healthz", http_server.health, methods=["GET"]),
+            Route("/readyz", self.readiness.answer, methods=["GET"]),
             Route("/metrics", self._metrics.answer, methods=["GET"]),
             *pages.routes(),
         ]
@@ -122,6 +127,7 @@ class HttpServer:
         public = [app.settings.public_host] if app.settings.public_host else []
         hosts = [*LOOPBACK, app.settings.url_host, *app.settings.allowed_hosts, *public]
         return [
+            Middleware(RequestIdMiddleware),
             Middleware(ErrorFormatMiddleware),
             Middleware(OriginMiddleware, hosts=hosts, public_url=app.settings.public_url),
             Middleware(

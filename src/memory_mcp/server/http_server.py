@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import socket
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -34,6 +35,7 @@ MAX_FILES = 65_536  # open at once; more would only cost memory
 MIN_OTHER_FILES = 128  # kept for databases, beside connections
 LISTEN_BACKLOG = 2048  # connections that the kernel keeps until they are accepted
 MAX_ACCEPTED_AT_ONCE = 4  # in one round of the event loop: open connections have their requests read in between
+CHECK_INTERVAL_S = 1.0  # between two looks whether the database answers
 OTHER_THREADS = 64  # for housekeeping, files of the web app, and sessions that end
 NOT_JSON = "The body is not JSON in UTF-8. Send an object, as the schema says."
 
@@ -87,9 +89,12 @@ class Server(uvicorn.Server):
     """uvicorn waits for open streams before it ends, and then ends the process by the signal it caught. This one ends
     the streams at the signal, and returns, so that sessions end and files are closed."""
 
-    def __init__(self, config: uvicorn.Config, close_streams: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, close_streams: Callable[[], Awaitable[None]], readiness: "Readiness | None" = None
+    ) -> None:
         super().__init__(config)
         self._end_streams = close_streams
+        self._readiness = readiness or Readiness()
         self._closing: asyncio.Future[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -103,10 +108,16 @@ class Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
 
-        def stop(number: int, frame: FrameType | None) -> None:
+        def end(number: int, frame: FrameType | None = None) -> None:
             shutdown.limit_shutdown()
             loop.call_soon_threadsafe(self._close_streams)
             self.handle_exit(number, frame)
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            if self._readiness.begin_drain():
+                loop.call_soon_threadsafe(lambda: loop.call_later(self._readiness.drain_s, end, number))
+            else:
+                end(number, frame)
 
         former = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
@@ -156,6 +167,42 @@ async def _refuse_shape(_: Request, error: Exception) -> Response:
 async def _fail(request: Request, error: Exception) -> Response:
     """A bug: the server's log has all of it, the caller sees no details."""
     return error_encoding.problem(Unavailable("The server failed here, and its log says why."), 500)
+
+
+class Readiness:
+    """Whether this server wants requests. From the signal that ends it, it does not: for `drain_s` it still answers, so
+    that a load balancer can notice. A second signal ends it at once."""
+
+    def __init__(self, drain_s: float = 0.0, check_database: Callable[[], object] = lambda: None) -> None:
+        self.drain_s = drain_s
+        self.is_draining = False
+        self._check_database = check_database
+        self._checked = (-CHECK_INTERVAL_S, "")  # when, and what was wrong
+        self._checking = asyncio.Lock()
+
+    def begin_drain(self) -> bool:
+        """False if there is nothing to wait for."""
+        is_first, self.is_draining = not self.is_draining, True
+        return is_first and self.drain_s > 0
+
+    async def answer(self, _: Request) -> JSONResponse:
+        """The database is asked once a second at most, however many requests come."""
+        if self.is_draining:
+            return JSONResponse({"status": "draining"}, 503)
+        async with self._checking:
+            if time.monotonic() - self._checked[0] >= CHECK_INTERVAL_S:
+                problem = await anyio.to_thread.run_sync(self._problem)
+                self._checked = (time.monotonic(), problem)
+        if problem := self._checked[1]:
+            return JSONResponse({"status": "unavailable", "message": problem}, 503)
+        return JSONResponse({"status": "ready"})
+
+    def _problem(self) -> str:
+        try:
+            self._check_database()
+        except AppError as exc:
+            return exc.message
+        return ""
 
 
 async def health(_: Request) -> JSONResponse:

@@ -42,13 +42,16 @@ def run(app: HubApp) -> None:
     sys.stdout.write(_startup_message(settings, port, has_keys=bool(app.access.keys.active())))
     sys.stdout.flush()
     made = asgi(app)
-    http_server.Server(http_server.config(made, settings), _nothing_to_end).run(sockets=[listening])
+    http_server.Server(http_server.config(made, settings), _nothing_to_end, made.state.readiness).run(
+        sockets=[listening]
+    )
     made.state.pools.writing.drain(shutdown.MAX_WRITE_S)
 
 
 def asgi(app: HubApp) -> FastAPI:
     """The hub as one ASGI application."""
     pools = Pools.from_settings(app.settings.model_copy(update={"transport": "http"}))
+    readiness = http_server.Readiness(app.settings.drain_seconds, app.access.check_database)
     made = FastAPI(
         title="Memory MCP hub",
         version=__version__,
@@ -56,7 +59,10 @@ def asgi(app: HubApp) -> FastAPI:
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
-        routes=[Route("/healthz", http_server.health, methods=["GET"])],
+        routes=[
+            Route("/healthz", http_server.health, methods=["GET"]),
+            Route("/readyz", readiness.answer, methods=["GET"]),
+        ],
         middleware=[
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=3),
             Middleware(ErrorFormatMiddleware),
@@ -76,6 +82,7 @@ def asgi(app: HubApp) -> FastAPI:
     )
     made.state.settings = app.settings
     made.state.pools = pools
+    made.state.readiness = readiness
     made.state.hub = app.hub
     made.state.routers = (router,)
     made.include_router(router)

@@ -1,14 +1,18 @@
 """/metrics for Prometheus: of this process, since it started."""
 
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
 
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER
+from memory_mcp.engines.transactions import PoolStats
 from memory_mcp.errors import AppError, Forbidden
 from memory_mcp.server.error_encoding import refusal
 from memory_mcp.server.middleware.authentication import bearer_of
@@ -16,6 +20,33 @@ from memory_mcp.server.middleware.origin import LOOPBACK, host_name, is_loopback
 from memory_mcp.server.request_context import ip_of
 from memory_mcp.server.thread_pools import Pools
 from memory_mcp.server.tool_calls import FinishedCall
+
+
+class PoolCollector(Collector):
+    """The connections to PostgreSQL, read when they are asked for."""
+
+    def __init__(self, stats: Callable[[], PoolStats | None]) -> None:
+        self._stats = stats
+
+    def collect(self) -> Iterator[Metric]:
+        stats = self._stats()
+        if stats is None:
+            return
+        connections = GaugeMetricFamily(
+            "memory_mcp_database_connections", "Connections to PostgreSQL, by state.", labels=["state"]
+        )
+        connections.add_metric(["used"], stats.used)
+        connections.add_metric(["idle"], stats.idle)
+        yield connections
+        yield GaugeMetricFamily(
+            "memory_mcp_database_waiting", "Calls that wait for a connection to PostgreSQL.", stats.waiting
+        )
+        yield CounterMetricFamily(
+            "memory_mcp_database_retries", "Transactions begun again after a broken connection.", stats.retries
+        )
+        yield CounterMetricFamily(
+            "memory_mcp_database_failures", "Transactions that ended as unavailable.", stats.failures
+        )
 
 
 class Metrics:
@@ -48,6 +79,7 @@ class Metrics:
             registry=self._registry,
         )
 
+        self._registry.register(PoolCollector(app.access.pool_stats))
         self._busy = Gauge("memory_mcp_threads_busy", "Threads at work, by pool.", ["pool"], registry=self._registry)
         self._waiting = Gauge(
             "memory_mcp_calls_waiting", "Calls that wait for a thread, by pool.", ["pool"], registry=self._registry

@@ -6,7 +6,9 @@ import threading
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from queue import SimpleQueue
 from time import monotonic
 from typing import Any, TypeVar
@@ -160,7 +162,8 @@ class Workers:
         """Run `work` in a thread. A cancelled caller leaves the queue; work that has begun keeps its thread, and its
         user's share of the threads, until it ends."""
         await self.slots.acquire(user, family)
-        job = _Job(work, asyncio.get_running_loop().create_future(), user, family)
+        in_context = partial(copy_context().run, work)  # so that its log lines have the request's id
+        job = _Job(in_context, asyncio.get_running_loop().create_future(), user, family)
         with self._change:
             self._busy += 1
             if self._busy > self._threads:

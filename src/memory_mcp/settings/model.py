@@ -116,6 +116,13 @@ class Settings(BaseModel):
         le=3600,
         description="How long an HTTP client may leave an answer unread. Then the connection is closed.",
     )
+    drain_seconds: int = Field(
+        0,
+        ge=0,
+        le=600,
+        description="How long an HTTP server still answers after SIGTERM, while /readyz says 503, so that a load "
+        "balancer sends no more requests. A second signal ends it at once.",
+    )
     address_connections: int = Field(
         256,
         ge=1,
@@ -260,8 +267,8 @@ class Settings(BaseModel):
     database_url: str | None = Field(
         None,
         pattern=r"^postgres(ql)?://",
-        description="Experimental: postgresql://user@host/database keeps notes in PostgreSQL with pgvector, not in a "
-        "file. The other families cannot be served then (docs/decisions/0024-postgresql.md).",
+        description="Experimental: postgresql://user@host/database keeps notes, users, keys and sessions in PostgreSQL "
+        "with pgvector, not in files. Not every family can be served then (docs/decisions/0024-postgresql.md).",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="How much goes to the log on stderr."

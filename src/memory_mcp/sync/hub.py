@@ -1,7 +1,7 @@
 """The hub: stores one merged record of each note of a user, and sends changed records to the user's nodes."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import new_id
 from memory_mcp.engines.sqlite import Database, migrations
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
-from memory_mcp.engines.transactions import Read, Write
+from memory_mcp.engines.transactions import Read, UserDatabase, Write
 from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, RateLimited, Unavailable
 from memory_mcp.sync.protocol import (
     CLOCK_AHEAD,
@@ -37,7 +37,9 @@ from memory_mcp.sync.records import (
 from memory_mcp.sync.storage import hub as storage
 
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4348)  # "MMCH"
-FILE = DatabaseKind("hub", SCHEMA, "hub.db", is_shared=True, is_locked_first=True)
+FILE = DatabaseKind(
+    "hub", SCHEMA, "hub.db", is_shared=True, is_locked_first=True, postgres=Path(__file__).parent / "postgres"
+)
 PUSHES_A_MINUTE = 120  # per user
 
 
@@ -71,8 +73,9 @@ class Pulled:
 class Hub:
     """The hub's operations for nodes."""
 
-    def __init__(self, db: Database, limits: Limits) -> None:
-        self._db = db
+    def __init__(self, records_of: Callable[[str], UserDatabase], limits: Limits) -> None:
+        """`records_of(user)` has a user's records: one file for all users, or the user's rows in PostgreSQL."""
+        self._records_of = records_of
         self._limits = limits
 
     def push(self, caller: Caller, node: str, ticket: str | None, seal: str | None, sent: Sequence[object]) -> Pushed:
@@ -86,7 +89,7 @@ class Hub:
             )
         if len(sent) > MAX_RECORDS:
             raise Invalid(f"A push brings at most {MAX_RECORDS} records. Send the rest in another.", field="records")
-        with self._db.write() as tx:
+        with self._records_of(caller.user).write() as tx:
             next_ticket = _issue_ticket(tx, caller.user, node, ticket)
             refused: list[Refusal] = []
             merged: list[dict[str, Any]] = []
@@ -117,7 +120,7 @@ class Hub:
     ) -> Pulled:
         """The changes in a namespace after a cursor; with `own`, also those that this node sent."""
         _require(caller, Scope.READ)
-        with self._db.read() as tx:
+        with self._records_of(caller.user).read() as tx:
             is_latest = _check(tx, caller.user, node, ticket)
             last = storage.last_change(tx, caller.user)
             _check_seal(tx, caller.user, namespace, seal)
@@ -130,7 +133,7 @@ class Hub:
             now = tx.precise_stamp
         given = ticket
         if cursor != after or not is_latest:  # a hub restored to before this must not accept the cursor
-            with self._db.write() as tx:
+            with self._records_of(caller.user).write() as tx:
                 given = _issue_ticket(tx, caller.user, node, ticket)
         return Pulled(now, str(given), cursor, records, left)
 

@@ -13,7 +13,7 @@ from memory_mcp.clock import Clock, utc_now
 from memory_mcp.engines.postgres import migrations, values
 from memory_mcp.engines.postgres.migrations import APP_ROLE
 from memory_mcp.engines.table_set import TableSet
-from memory_mcp.engines.transactions import WRITE_TIMEOUT_S
+from memory_mcp.engines.transactions import WRITE_TIMEOUT_S, PoolStats
 from memory_mcp.errors import Unavailable, Unusable
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
@@ -42,6 +42,7 @@ class PostgresPool:
     def __init__(self, url: str, *, clock: Clock = utc_now, max_connections: int = MAX_CONNECTIONS) -> None:
         self._url = url
         self._clock = clock
+        self._retries = self._failures = 0
         self._connections: ConnectionPool[Connection] = ConnectionPool(
             url,
             min_size=0,
@@ -72,6 +73,11 @@ class PostgresPool:
             for (name,) in tables:
                 connection.execute(f"DELETE FROM {name}".encode())
 
+    def stats(self) -> PoolStats:
+        found = self._connections.get_stats()
+        size, idle = found.get("pool_size", 0), found.get("pool_available", 0)
+        return PoolStats(size - idle, idle, found.get("requests_waiting", 0), self._retries, self._failures)
+
     def now(self) -> datetime:
         return self._clock()
 
@@ -90,16 +96,26 @@ class PostgresPool:
         trip. The transaction commits if the block finishes, and is undone if it raises."""
         lock_timeout_ms = str(max(1, int(timeout_s * 1000)))
         setup = (_SETUP, (tenant, lock_timeout_ms, "on" if durable else "off", tables.search_path))
-        with translate_errors():
+        with self._translate_errors():
             connection = self._begin([(begin, ()), setup, *after])
         try:
-            with translate_errors():
+            with self._translate_errors():
                 yield connection
         except BaseException:
             self._finish(connection, "ROLLBACK")
             raise
-        with translate_errors(in_doubt=not begin.endswith("READ ONLY")):
+        with self._translate_errors(in_doubt=not begin.endswith("READ ONLY")):
             self._finish(connection, "COMMIT")
+
+    @contextmanager
+    def _translate_errors(self, *, in_doubt: bool = False) -> Iterator[None]:
+        try:
+            with translate_errors(in_doubt=in_doubt):
+                yield
+        except Unavailable as exc:
+            if isinstance(exc.__cause__, psycopg.Error):
+                self._failures += 1
+            raise
 
     def _begin(self, statements: Sequence[Statement]) -> Connection:
         for attempt in range(1, MAX_ATTEMPTS + 1):
@@ -114,6 +130,9 @@ class PostgresPool:
                 self._finish(connection, "ROLLBACK")
                 if isinstance(exc, psycopg.errors.LockNotAvailable) or attempt == MAX_ATTEMPTS:
                     raise
+                self._retries += 1
+                if attempt == 1:
+                    self._connections.check()  # replaces all that the server has closed
             except BaseException:
                 self._finish(connection, "ROLLBACK")
                 raise
@@ -143,6 +162,8 @@ def translate_errors(*, in_doubt: bool = False) -> Iterator[None]:
         yield
     except psycopg.errors.LockNotAvailable as exc:
         raise Unavailable("The memory is busy: another write takes too long. Nothing was changed; try again.") from exc
+    except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected) as exc:
+        raise Unavailable("The memory is busy: another change came first. Nothing was changed; try again.") from exc
     except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory) as exc:
         raise Unavailable("The database is out of space. Nothing was changed; free some space and try again.") from exc
     except (psycopg.OperationalError, PoolTimeout) as exc:
