@@ -41,6 +41,9 @@ test: setup ## Run the tests
 test-postgres: setup ## Run the tests of what PostgreSQL can keep, on a PostgreSQL that they start
 	MEMORY_TEST_ENGINES=postgres $(PYTEST) tests/engines/postgres tests/families/notes tests/access tests/sessions tests/sync/test_hub.py tests/deploy/test_servers.py $(ARGS)
 
+soak-postgres: setup ## Run two servers on one PostgreSQL, kill one every ten seconds and restart the database: lost notes (SOAK_SECONDS)
+	$(BIN)/python -m benchmarks.soak_postgres $(if $(SOAK_SECONDS),--seconds $(SOAK_SECONDS)) $(ARGS)
+
 soak-tests: setup ## Run the tests with every exhaustive case; `make test` runs a sample of them
 	MEMORY_MCP_SOAK=1 $(PYTEST) $(ARGS)
 
@@ -103,6 +106,9 @@ bench-notes: setup ## Measure the notes: search, writing, memory, at 1k, 10k and
 
 bench-postgres: setup ## Measure notes in PostgreSQL next to notes in SQLite (SIZES)
 	$(BIN)/python -m benchmarks.postgres $(if $(SIZES),--sizes $(SIZES)) $(ARGS)
+
+bench-scale: setup ## Measure what a row and a call cost in PostgreSQL, for docs/scale.md
+	$(BIN)/python -m benchmarks.scale $(ARGS)
 
 bench-home: setup ## Measure the requests of the web app's Home page, with 100, 10k and 100k notes
 	$(BIN)/python -m benchmarks.home $(ARGS)

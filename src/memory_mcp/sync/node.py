@@ -123,8 +123,9 @@ class Sync:
 
     def enable(self, user: str, namespace: str) -> None:
         """Stamp the notes of a namespace, and sync them from now on."""
+        replica = self._replica_of(user)
         self._require_link(user)
-        self._replica_of(user).enable(new_namespace(namespace))
+        replica.enable(new_namespace(namespace))
         self._notify(user)
 
     def disable(self, user: str, namespace: str) -> None:

@@ -53,6 +53,8 @@ def test_what_is_not_there_yet_is_refused(app: App, tmp_path: Path, postgres_url
         app.vault.import_memory(LOCAL, NewMemory("vault", "k", "c", ()), "", "")
     with pytest.raises(Unavailable, match="cannot be synced yet"):
         app.sync.status(LOCAL_USER)
+    with pytest.raises(Unavailable, match="cannot be synced yet"):
+        app.sync.enable(LOCAL_USER, "default")
     with pytest.raises(Unavailable, match="pg_dump"), open_maintenance(app.settings):
         raise AssertionError
     assert not list(tmp_path.glob("memory.db*"))

@@ -1,0 +1,121 @@
+"""What one row and one call cost in PostgreSQL, for the plan in docs/scale.md: `make bench-scale`."""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import psycopg
+from tests.postgres import empty, running_server
+
+from benchmarks import seeded
+from benchmarks.figures import introduction, print_table
+from benchmarks.texts import Texts
+from memory_mcp.app import App, open_app
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.families.notes.model import Author, NewNote, NoteQuery
+from memory_mcp.settings import Settings
+
+CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
+SIZE = """
+    SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint, coalesce(sum(pg_indexes_size(c.oid)), 0)::bigint
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--notes", type=int, default=2_000)
+    parser.add_argument("--users", type=int, default=2_000)
+    parser.add_argument("--calls", type=int, default=100)
+    chosen = parser.parse_args()
+    print(introduction())
+    with running_server(is_durable=True) as url, tempfile.TemporaryDirectory() as folder:
+        empty(url)
+        where = Settings(data_dir=Path(folder), families=("notes",), database_url=url)
+        with open_app(where, serving=False) as app:
+            seeded.fill(app.notes._files.of(LOCAL_USER).db, chosen.notes)
+            _add_users(url, chosen.users)
+            _print_sizes(url, chosen.notes, chosen.users)
+            _print_calls(app, chosen.calls)
+
+
+def _add_users(url: str, count: int) -> None:
+    """Users with a key, an hour of use and ten audit records each, written as access/ writes them."""
+    with psycopg.connect(url, autocommit=True, options="-c search_path=memory_server") as connection:
+        for table, columns, times in (
+            (
+                "users (tenant, id, name, created_at)",
+                "'u' || lpad(n::text, 16, '0'), 'user' || n, '2026-11-17T00:00:00Z'",
+                1,
+            ),
+            (
+                "keys (tenant, id, user_id, name, key_prefix, secret_hash, scopes, families, made_by, created_at)",
+                "lpad(n::text, 12, '0'), 'u' || lpad(n::text, 16, '0'), 'laptop', 'mmcp_12345678', repeat('x', 60), "
+                "'[\"delete\", \"read\", \"write\"]', '[]', 'person', '2026-11-17T00:00:00Z'",
+                1,
+            ),
+            (
+                "audit (tenant, user_id, id, at, action, client, details)",
+                "'u' || lpad(n::text, 16, '0'), t, '2026-11-17T00:00:00Z', 'key_used', 'Claude', '{\"name\": \"k\"}'",
+                10,
+            ),
+        ):
+            numbers = "generate_series(1, %s) AS n, generate_series(1, %s) AS t"
+            connection.execute(
+                f"INSERT INTO {table} SELECT 'server', {columns} FROM {numbers}".encode(), (count, times)
+            )
+
+
+def _print_sizes(url: str, notes: int, users: int) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM (FULL, ANALYZE)")
+        rows = [("rows", "kB each", "of it indexes")]
+        for label, schema, count in (
+            ("note", "memory_notes", notes),
+            ("user, key, ten audit records", "memory_server", users),
+        ):
+            whole, indexes = connection.execute(SIZE, (schema,)).fetchone() or (0, 0)
+            rows.append((label, f"{whole / count / 1000:.2f}", f"{indexes / count / 1000:.2f}"))
+        print_table("Bytes", rows)
+
+
+def _print_calls(app: App, count: int) -> None:
+    questions = list(Texts(seeded.SEED + 1).questions(count))
+    notes = Texts(seeded.SEED + 2).notes(count)
+    key = app.access.keys.create(name="bench").raw
+    rows = [("calls one after another", "ms each", "processor ms of the server")]
+    for label, work in (
+        ("memory_search, lexical", lambda n: app.notes.reader.hits(CALLER, NoteQuery(questions[n], mode="lexical"))),
+        ("memory_create", lambda _: app.notes.writer.create(CALLER, Author(), NewNote(next(notes).content))),
+        ("a rate limit counted", lambda _: app.access.limits.take("user", 1_000_000)),
+        ("a key checked, not from memory", partial(_check_again, app, key)),
+    ):
+        rows.append((label, *_times(work, count)))
+    print_table("Time", rows)
+
+
+def _check_again(app: App, key: str, _: int) -> None:
+    app.access.keys.forget(LOCAL_USER)
+    app.access.keys.check(key)
+
+
+def _times(work: Callable[[int], object], count: int) -> tuple[str, str]:
+    """Elapsed and processor time of one call."""
+    start, processor = time.perf_counter(), time.process_time()
+    for number in range(count):
+        work(number)
+    return (
+        f"{(time.perf_counter() - start) / count * 1000:.2f}",
+        f"{(time.process_time() - processor) / count * 1000:.2f}",
+    )
+
+
+if __name__ == "__main__":
+    main()
