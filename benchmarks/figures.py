@@ -45,9 +45,13 @@ class Timed:
 
 
 def introduction() -> str:
+    return f"{versions()}, {load()} at the start"
+
+
+def versions() -> str:
     return (
         f"Memory MCP {__version__}, mcp {version('mcp')}, SQLite {apsw.sqlite_lib_version()}, "
-        f"Python {platform.python_version()}, {os.cpu_count()} cores, {load()} at the start"
+        f"Python {platform.python_version()}, {os.cpu_count()} cores"
     )
 
 

@@ -114,6 +114,12 @@ def _problems(results: Sequence[Result]) -> list[str]:
     return ["What did not work:\n\n" + "\n".join(lines)] if lines else []
 
 
+def times(how: str, results: Sequence[Result]) -> str:
+    """When each server was measured, and what else the machine did then."""
+    lines = [f"{result.measured_at} UTC, load average {result.load:.1f}: {result.name}" for result in results]
+    return "\n".join(["```", how, *lines, "```"])
+
+
 def leads_table(leads: Sequence[Lead], given: Mapping[tuple[str, str], str]) -> str:
     """Where a peer is ahead, and whether that is excused."""
     if not leads:

@@ -24,6 +24,7 @@ class Row:
     is_less_better: bool = True
     form: Form | None = None
     """Of the searches that it is the time of."""
+    is_by_clock: bool = False
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,11 @@ class Lead:
 
 
 def rows() -> Iterator[Row]:
-    yield Row("start to tools/list", lambda result: result.start_s)
-    yield Row("start to first answer", lambda result: result.first_answer_s)
-    yield Row("start of a second client", lambda result: result.second_client_s)
+    yield Row("start to tools/list", lambda result: result.start_s, is_by_clock=True)
+    yield Row("start to first answer", lambda result: result.first_answer_s, is_by_clock=True)
+    yield Row("start of a second client", lambda result: result.second_client_s, is_by_clock=True)
     yield Row("tokens of tools/list", lambda result: result.tools_tokens)
-    yield Row("write, p50", lambda result: result.writes.p50_s if result.writes else None)
+    yield Row("write, p50", lambda result: result.writes.p50_s if result.writes else None, is_by_clock=True)
     yield Row("write, CPU", lambda result: result.writes.cpu_s if result.writes else None)
     for form in Form:
         yield from _search_rows(form)
@@ -67,7 +68,7 @@ def _search_rows(form: Form) -> Iterator[Row]:
         return result.searches[form].cpu_s if form in result.searches else None
 
     yield Row(f"search by {form}, hits", hit_rate, is_less_better=False)
-    yield Row(f"search by {form}, p50", p50_s, form=form)
+    yield Row(f"search by {form}, p50", p50_s, form=form, is_by_clock=True)
     yield Row(f"search by {form}, CPU", cpu_s, form=form)
 
 
@@ -85,6 +86,8 @@ def leads(ours: Mapping[str, Result], peers: Iterable[tuple[Result, str]]) -> li
 def _lead(row: Row, peer: Result, ours: Result) -> Lead | None:
     theirs, own = _spread(row.figure(peer)), _spread(row.figure(ours))
     if theirs is None or own is None or not _finds_as_much(row, peer, ours):
+        return None
+    if row.is_by_clock and (peer.is_disturbed or ours.is_disturbed):
         return None
     if row.is_less_better:
         is_ahead = theirs.value < own.value * (1 - MIN_LEAD) and theirs.high < own.low

@@ -143,6 +143,7 @@ PEERS = (
         source=Source.PYPI,
         package="mempalace",
         command=("{folder}/venv/bin/python", "-m", "mempalace.mcp_server"),
+        setup=(("mempalace_add_drawer", {"wing": "benchmark", "room": "first", "content": "The first drawer."}),),
         write=("mempalace_add_drawer", {"wing": "benchmark", "room": "{kind}", "content": "{text}"}),
         search=("mempalace_search", {"query": "{query}", "limit": LIMIT}),
         read=("mempalace_get_drawer", {"drawer_id": "{id}"}),

@@ -1,13 +1,14 @@
 """The rule of `make bench-peers`, and what it writes. The servers themselves are measured by the benchmark."""
 
 import re
+from pathlib import Path
 
 import pytest
 from benchmarks.peers import report
 from benchmarks.peers.adapters import Adapter, fill
 from benchmarks.peers.chart import PANELS, chart
 from benchmarks.peers.facts import Form, facts
-from benchmarks.peers.results import Kept, Recall, Result, Searches, Spread, Writes
+from benchmarks.peers.results import Kept, Recall, Result, ResultFiles, Searches, Spread, Writes
 from benchmarks.peers.rows import Lead, excuse_for, excuses, leads
 from benchmarks.peers.servers import OURS, PEERS
 
@@ -52,6 +53,14 @@ def test_a_peer_that_loses_acknowledged_writes_is_never_ahead() -> None:
     unknown = result("unknown", write_s=0.001)
     unknown.killed = None
     assert led_rows(unknown, result(OUR_NAME)) == set()
+
+
+def test_on_a_busy_machine_only_cpu_times_are_compared() -> None:
+    ours, peer = result(OUR_NAME), result("faster", write_s=0.002)
+    peer.load = 1000.0
+    assert led_rows(peer, ours) == {"write, CPU"}
+    peer.load = 0.5
+    assert led_rows(peer, ours) == {"write, p50", "write, CPU"}
 
 
 def test_the_time_of_searches_that_find_little_is_no_lead() -> None:
@@ -152,3 +161,13 @@ def test_ids_are_recognized_in_answers() -> None:
     ]
     assert mnemosyne.id_of("key", '{"status": "stored", "memory_id": "b5a32f9a"}') == "b5a32f9a"
     assert mnemosyne.is_refusal('{"status": "error", "message": "database is locked"}')
+
+
+def test_a_run_is_continued_with_the_results_of_as_many_writes(tmp_path: Path) -> None:
+    files, measured = ResultFiles(tmp_path / "results", 1000), result("Memory MCP, notes")
+    assert files.read(measured.name) is None
+    files.save(measured)
+    assert files.read(measured.name) == measured
+    assert ResultFiles(tmp_path / "results", 50).read(measured.name) is None
+    files.delete(measured.name)
+    assert files.read(measured.name) is None
