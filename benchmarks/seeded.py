@@ -48,18 +48,18 @@ def notes_file(path: Path, count: int) -> None:
 
 
 def fill(db: UserDatabase, count: int) -> None:
-    """Write this many notes, each with its own vector and one of its context."""
-    own, context = unit_vectors(count), unit_vectors(count, SEED + 1)
+    """Write this many notes, each with its own vector and most with one of their context."""
+    own = unit_vectors(count)
     with db.write() as tx:
         vectors.set_space(tx, SPACE, bytes(pack(unit_vectors(len(BACKGROUND), SEED + 2))))
     numbered = enumerate(Texts(SEED).notes(count))
     while batch := list(itertools.islice(numbered, NOTES_PER_TRANSACTION)):
         with db.write() as tx:
             for number, new in batch:
-                _keep(tx, number, count, new, {0: own[number], -1: context[number]})
+                _keep(tx, number, count, new, own[number])
 
 
-def _keep(tx: Write, number: int, count: int, new: NewNote, parts: dict[int, Floats]) -> None:
+def _keep(tx: Write, number: int, count: int, new: NewNote, vector: Floats) -> None:
     place = number % NOTES_PER_SESSION
     written = precise_stamp(datetime.now(UTC) - BETWEEN * (count - number))
     tags = merged_tags(new.tags, ("mcp", "memory", "benchmark", f"ns/{new.namespace}"), ())
@@ -92,7 +92,7 @@ def _keep(tx: Write, number: int, count: int, new: NewNote, parts: dict[int, Flo
     ).seq
     notes.set_tags(tx, seq, tags)
     index.index_words(tx, seq)
-    index.VECTORS.save(tx, seq, {part: pack(vector) for part, vector in parts.items()})
+    index.VECTORS.save(tx, seq, [pack(vector)])
 
 
 def bare_file(path: Path, count: int) -> None:

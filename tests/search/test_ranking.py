@@ -91,3 +91,18 @@ def test_a_single_note_is_enough_for_cosine_statistics() -> None:
     assert ranking.CosineStatistics.of(np.ones(3, dtype=np.float32), np.ones(2, dtype=np.float32)).z(
         1.0
     ) == pytest.approx(0)
+
+
+def test_a_session_is_as_good_as_its_two_best_hits() -> None:
+    scores = {1: 0.8, 2: 0.6, 3: 0.1, 4: 0.75, 5: 0.65, 6: 0.5}
+    sessions = {1: "first", 2: "first", 3: "first", 4: "second"}
+    distances = ranking.session_distances(scores, sessions)
+    expected = {1: 0.05, 2: 0.05, 3: 0.05, 4: 0.0, 5: 0.1, 6: 0.25}
+    assert distances == pytest.approx(expected)  # the first session has 0.7, the second 0.75
+    assert ranking.session_distances({}, {}) == {}
+
+
+def test_hits_of_one_session_keep_their_scores() -> None:
+    distances = ranking.session_distances({1: 0.8, 2: 0.2}, {1: "only", 2: "only"})
+    assert [ranking.cosine_in_session(0.4, distance) for distance in distances.values()] == [0.4, 0.4]
+    assert ranking.cosine_in_session(0.1, 0.5) == 0.0

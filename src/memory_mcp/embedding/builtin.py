@@ -1,7 +1,10 @@
 """The built-in embedder: snowflake-arctic-embed-s, int8, on the CPU through onnxruntime."""
 
+import os
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.embedding import model_files
 from memory_mcp.embedding.model import RelevanceFloor, Space
 from memory_mcp.errors import Unavailable
+from memory_mcp.operating_system import lower_thread_priority
 
 if TYPE_CHECKING:
     from memory_mcp.embedding.model import Floats
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  # without it, recall drops by half
 MAX_TOKENS = 512
 MAX_QUERY_TOKENS = 128  # about 90 words; 512 take a quarter of a second of a processor
+HELPER_NICENESS = 5  # beyond that of the thread they help: they are for processors with nothing else to do
 FLOOR = RelevanceFloor(
     for_one_text=0.285, per_log_count=0.009, max_count=1000, background_share=0.5, max_short_bytes=800
 )
@@ -25,21 +30,46 @@ class Builtin:
     kind = "builtin"
     model = model_files.MODEL
     dimensions = 384
-    batch_size = 4  # small, because a process that exits during a batch would crash
+    batch_size = 8  # small, so that a stopping server waits for a few texts only
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._loading = threading.Lock()
         self._model: tuple[Any, Any] | None = None
+        self._helpers: ThreadPoolExecutor | None = None
 
     def is_installed(self) -> bool:
         return model_files.are_installed(self._folder)
 
     def documents(self, texts: Sequence[str]) -> "Floats":
+        """One text by one: with int8 weights a vector would depend on the others in its batch, and batches are not
+        faster. Other processors help while they have nothing else to do."""
         import numpy as np
 
-        # One by one: with int8 weights a vector would depend on the others in its batch, and batches are not faster.
-        return np.stack([self._embed(text) for text in texts])
+        waiting = deque(enumerate(texts))
+        vectors: dict[int, Floats] = {}
+        count = min(_processors(), len(texts)) - 1
+        helpers = [self._helper_pool().submit(self._embed_each, waiting, vectors) for _ in range(count)]
+        self._embed_each(waiting, vectors)
+        for helper in helpers:
+            helper.result()
+        return np.stack([vectors[number] for number in sorted(vectors)])
+
+    def _embed_each(self, waiting: deque[tuple[int, str]], vectors: "dict[int, Floats]") -> None:
+        while True:
+            try:
+                number, text = waiting.popleft()
+            except IndexError:
+                return
+            vectors[number] = self._embed(text)
+
+    def _helper_pool(self) -> ThreadPoolExecutor:
+        with self._loading:
+            if self._helpers is None:
+                self._helpers = ThreadPoolExecutor(
+                    max(1, _processors() - 1), "embedding helper", lower_thread_priority, (HELPER_NICENESS,)
+                )
+            return self._helpers
 
     def query(self, text: str) -> "Floats":
         return self._embed(QUERY_PREFIX + text, MAX_QUERY_TOKENS)
@@ -63,6 +93,10 @@ class Builtin:
                     raise Unavailable("The built-in model is not installed. Run `memory-mcp models pull` once.")
                 self._model = _tokenizer(self._folder), _session(self._folder)
             return self._model
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def floor_of(space: Space) -> RelevanceFloor | None:

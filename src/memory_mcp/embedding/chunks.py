@@ -28,10 +28,3 @@ def _end(text: str, start: int, max_chars: int) -> int:
         if ends and ends[-1] > start:
             return ends[-1]
     return start + max_chars
-
-
-def with_context(before: str, text: str) -> str:
-    """A text together with the text before it, in one part."""
-    max_chars = MAX_CJK_CHARS if fts_query.has_cjk(before + text) else MAX_CHARS
-    own = text[: max(max_chars // 2, max_chars - len(before))]
-    return f"{before[-(max_chars - len(own)) :]}\n{own}"

@@ -66,14 +66,12 @@ class EmbeddingJob:
     key: int
     ticket: int
     parts: tuple[str, ...]
-    context: str | None  # the text together with the one before it, if there is one
 
 
 @dataclass(frozen=True)
 class EmbeddedJob:
     job: EmbeddingJob
     parts: "Floats"  # a row for each part
-    context: "Floats | None"
 
 
 class TextQueue(Protocol):
@@ -265,7 +263,7 @@ class EmbeddingWorker:
         if that fails, or if the vectors are not of the space."""
         import numpy as np
 
-        texts = [text for job in jobs for text in (*job.parts, *([job.context] if job.context else []))]
+        texts = [part for job in jobs for part in job.parts]
         vectors = []
         for start in range(0, len(texts), embedder.batch_size):
             if self._stopping.is_set():
@@ -310,11 +308,9 @@ def _check(space: Space, vectors: "Floats") -> None:
 
 
 def _assign_vectors(jobs: Sequence[EmbeddingJob], vectors: "Floats") -> list[EmbeddedJob]:
-    """The rows of each job's parts, and of its context, in the order they were embedded."""
+    """The rows of each job's parts, in the order they were embedded."""
     done = []
     for job in jobs:
         own, vectors = vectors[: len(job.parts)], vectors[len(job.parts) :]
-        context = vectors[0] if job.context else None
-        vectors = vectors[1:] if job.context else vectors
-        done.append(EmbeddedJob(job, own, context))
+        done.append(EmbeddedJob(job, own))
     return done

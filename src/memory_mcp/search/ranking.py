@@ -1,6 +1,7 @@
 """Scores as pure functions: every one in [0, 1], higher is better."""
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,8 +24,10 @@ COSINE_WEIGHT, LEXICAL_WEIGHT, IMPORTANCE_WEIGHT = 0.55, 0.35, 0.10  # the notes
 DEFAULT_IMPORTANCE = 0.5  # of a text without one
 
 UNRELATED = 0.25  # the cosine part of a note that is as near to a query as any other
-PER_Z = 0.06  # added for each deviation above that
-PER_CONTEXT_Z = 0.06  # added for each deviation of the note together with the one before it
+PER_Z = 0.07  # added for each deviation above that
+PER_CONTEXT_Z = 0.07  # added for each deviation of the note together with the one before it
+SESSION_SHARE = 0.6  # of the distance to the best session that a note's score is reduced by
+SESSION_HITS = 2  # the best of a session, whose mean says how well the session fits a query
 RELATED = 1.0  # deviations from which on a vector alone makes a note a candidate
 MIN_COVERED = 0.3  # the share of a query that words alone must cover if no text is near enough in meaning
 
@@ -64,6 +67,22 @@ def fits(floor: "RelevanceFloor", nearest: float, count: int, background: "Float
 def cosine_part(own: float, context: float) -> float:
     """Nearness in meaning, in [0, 1], from the deviations of a note and of the note with the one before it."""
     return min(1.0, max(0.0, UNRELATED + PER_Z * own + PER_CONTEXT_Z * context))
+
+
+def session_distances(scores: Mapping[int, float], sessions: Mapping[int, str]) -> dict[int, float]:
+    """How much less the session of each note fits a query than the best session. A note that is not in `sessions` is
+    one by itself."""
+    of_session: dict[int | str, list[float]] = {}
+    for seq, one in scores.items():
+        of_session.setdefault(sessions.get(seq, seq), []).append(one)
+    fits = {session: statistics.fmean(sorted(ones)[-SESSION_HITS:]) for session, ones in of_session.items()}
+    best = max(fits.values(), default=0.0)
+    return {seq: best - fits[sessions.get(seq, seq)] for seq in scores}
+
+
+def cosine_in_session(cosine: float, distance: float) -> float:
+    """The cosine part of a note whose session is this far from the best one."""
+    return max(0.0, cosine - SESSION_SHARE / COSINE_WEIGHT * distance)
 
 
 def score(cosine: float | None, lexical_part: float | None, importance: float) -> float:

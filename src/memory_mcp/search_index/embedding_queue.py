@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.clock import precise_stamp
 from memory_mcp.embedding import EmbeddedJob, EmbeddingJob, Space
-from memory_mcp.embedding.chunks import parts, with_context
+from memory_mcp.embedding.chunks import parts
 from memory_mcp.engines.transactions import UserDatabase, Write
 from memory_mcp.search_index.model import EmbedText, ReadTexts
 from memory_mcp.search_index.storage import queue, vectors
@@ -80,10 +80,7 @@ class EmbeddingQueue:
         from memory_mcp.search.vectors import pack
 
         if queue.finish(tx, done.job.ticket):
-            packed = {part: pack(vector) for part, vector in enumerate(done.parts)}
-            if done.context is not None:
-                packed[-1] = pack(done.context)
-            self._vectors.save(tx, done.job.key, packed)
+            self._vectors.save(tx, done.job.key, [pack(vector) for vector in done.parts])
 
     def postpone(self, jobs: Sequence[EmbeddingJob], reason: str) -> None:
         with self._db.write() as tx:
@@ -115,8 +112,7 @@ def _batch(due: Sequence[tuple[int, int, int]]) -> list[int]:
 
 def _job(ticket: int, seq: int, text: EmbedText) -> EmbeddingJob:
     whole = embedded_text(text.title, text.content)
-    context = with_context(text.context, whole) if text.context else None
-    return EmbeddingJob(seq, ticket, tuple(part for _, part in parts(whole)), context)
+    return EmbeddingJob(seq, ticket, tuple(part for _, part in parts(whole)))
 
 
 def embedded_text(own_title: str, content: str) -> str:

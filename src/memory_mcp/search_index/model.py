@@ -12,7 +12,6 @@ class EmbedText:
 
     title: str  # empty if the content has it
     content: str
-    context: str = ""  # what was written just before it
 
 
 ReadTexts = Callable[[Read, Sequence[int]], Mapping[int, EmbedText]]

@@ -18,8 +18,9 @@ class Tables:
     owner: str  # the column of `vectors` and of `vector_changes` that names a text
     queue_owner: str  # the column of `embed_queue` that names a text
     live: str = "TRUE"  # the condition for texts that can be found
+    before: str | None = None  # the condition for the text `earlier` that was written just before the text `later`
 
     @property
     def has_context(self) -> bool:
-        """Whether the words of the text before are indexed with each text."""
-        return CONTEXT_COLUMN in self.words.columns
+        """Whether a text is found by the text before it, too."""
+        return self.before is not None

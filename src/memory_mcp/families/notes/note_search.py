@@ -9,6 +9,7 @@ from memory_mcp.engines.transactions import Read, UserDatabase
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.notes.model import Breakdown, NoteHit, NoteQuery
 from memory_mcp.families.notes.storage import index, links, lists, notes
+from memory_mcp.search import ranking
 from memory_mcp.search_index import hybrid_search
 from memory_mcp.search_index.hybrid_search import DIGITS, HybridSearch, Parts
 from memory_mcp.search_index.storage import vectors
@@ -62,6 +63,8 @@ class NoteSearch:
         )
         candidates = search.candidates(tx)
         parts = {seq: candidates.parts(seq, one) for seq, one in notes.importances(tx, candidates.seqs).items()}
+        if self.vector is not None:
+            parts = _with_sessions(parts, notes.sessions(tx, parts))
         order = sorted(parts, key=lambda seq: (-hybrid_search.score(parts[seq]), -seq))
         newer = links.successors(tx, order)  # of all, so that each page has the same order
         if newer:
@@ -106,6 +109,19 @@ class NoteSearch:
             superseded_by=note.superseded_by,
             closeness=ranked.closeness,
         )
+
+
+def _with_sessions(parts: Mapping[int, Parts], sessions: Mapping[int, str]) -> dict[int, Parts]:
+    """Reduce the cosine part of notes whose sessions fit less well than the best one."""
+    distances = ranking.session_distances({seq: hybrid_search.score(one) for seq, one in parts.items()}, sessions)
+    return {
+        seq: (
+            None if cosine is None else round(ranking.cosine_in_session(cosine, distances[seq]), DIGITS),
+            lexical,
+            importance,
+        )
+        for seq, (cosine, lexical, importance) in parts.items()
+    }
 
 
 def query_vector(db: UserDatabase, queries: QueryVectors, query: NoteQuery) -> tuple[QueryVector | None, str | None]:

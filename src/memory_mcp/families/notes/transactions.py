@@ -146,8 +146,7 @@ def _index_again(tx: Write, seqs: Iterable[int]) -> None:
     """Index these notes again, because the note before them, their context, changed or was deleted."""
     for seq in seqs:
         index.index_words(tx, seq)
-        index.VECTORS.delete_context(tx, seq)
-        index.QUEUE.add(tx, seq)
+        index.VECTORS.save_context(tx, seq)
 
 
 def supersede(tx: Write, seq: int, ids: Iterable[str], within: str | None) -> list[str]:

@@ -1,7 +1,7 @@
 """SQL for the vectors of texts, and for their space."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,24 +20,52 @@ MAX_PARTS = 1 << 16  # of a text
 class VectorTable:
     tables: Tables
 
-    def save(self, tx: Write, seq: int, vectors: Mapping[int, Packed]) -> None:
-        """Replace a text's vectors, given by part; -1 is the text together with the one before it."""
-        table, owner = self.tables.vectors, self.tables.owner
-        tx.all(f"DELETE FROM {table} WHERE {owner} = :seq", {"seq": seq})
-        for part, vector in vectors.items():
-            tx.all(
-                f"INSERT INTO {table} ({owner}, part, vector) VALUES (:seq, :part, :vector)",
-                {"seq": seq, "part": part, "vector": vector},
-            )
+    def save(self, tx: Write, seq: int, vectors: Sequence[Packed]) -> None:
+        """Replace a text's vectors, one for each part, and those with its context: its own, and that of the text
+        after it."""
+        tx.all(f"DELETE FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq", {"seq": seq})
+        for part, vector in enumerate(vectors):
+            self._insert(tx, seq, part, vector)
+        if self.tables.has_context:
+            self._save_contexts(tx, "later", seq)
+            self._save_contexts(tx, "earlier", seq)
+
+    def save_context(self, tx: Write, seq: int) -> None:
+        """Replace the vector of a text together with the one before it, or delete it if there is none any more."""
+        tx.all(f"DELETE FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq AND part = -1", {"seq": seq})
+        self._save_contexts(tx, "later", seq)
+
+    def _save_contexts(self, tx: Write, which: str, seq: int) -> None:
+        """From the vectors of the two texts, as far as both have one: the first part of the later text, and the last
+        part of the earlier one."""
+        from memory_mcp.search.vectors import pack, unit, unpack
+
+        table, owner, texts = self.tables.vectors, self.tables.owner, self.tables.texts
+        rows = tx.all(
+            f"""
+            SELECT later.seq, own.vector, other.vector
+            FROM {texts} AS later JOIN {texts} AS earlier ON {self.tables.before}
+            JOIN {table} AS own ON own.{owner} = later.seq AND own.part = 0
+            JOIN {table} AS other ON other.{owner} = earlier.seq
+                AND other.part = (SELECT max(part) FROM {table} WHERE {owner} = earlier.seq AND part >= 0)
+            WHERE {which}.seq = :seq
+            """,
+            {"seq": seq},
+        )
+        for later, own, other in rows:
+            tx.all(f"DELETE FROM {table} WHERE {owner} = :seq AND part = -1", {"seq": later})
+            self._insert(tx, later, -1, pack(unit(unpack(own) + unpack(other))))
+
+    def _insert(self, tx: Write, seq: int, part: int, vector: Packed) -> None:
+        tx.all(
+            f"INSERT INTO {self.tables.vectors} ({self.tables.owner}, part, vector) VALUES (:seq, :part, :vector)",
+            {"seq": seq, "part": part, "vector": vector},
+        )
 
     def delete(self, tx: Write, seq: int) -> None:
         """Delete the vectors of a text, and remove it from the queue."""
         EmbedQueue(self.tables).remove(tx, seq)
         tx.all(f"DELETE FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq", {"seq": seq})
-
-    def delete_context(self, tx: Write, seq: int) -> None:
-        """Delete the vector of a text together with the one before it."""
-        tx.all(f"DELETE FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq AND part = -1", {"seq": seq})
 
     def delete_all(self, tx: Write) -> None:
         """Delete all vectors, and queue every text."""

@@ -19,6 +19,7 @@ TABLES = Tables(
     owner="note_seq",
     queue_owner="note_id",
     live="archived = 0",
+    before="earlier.seq = later.previous AND earlier.expires_at IS NULL",
 )
 QUEUE = EmbedQueue(TABLES)
 VECTORS = VectorTable(TABLES)
@@ -69,14 +70,12 @@ def index_all_words(tx: Write) -> None:
 def texts_to_embed(tx: Read, seqs: Sequence[int]) -> dict[int, EmbedText]:
     rows = tx.all(
         """
-        SELECT note.seq, CASE note.has_own_title WHEN 1 THEN note.title ELSE '' END, note.content,
-            coalesce(before.content, '')
-        FROM notes AS note LEFT JOIN notes AS before ON before.seq = note.previous AND before.expires_at IS NULL
-        WHERE note.seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))
+        SELECT seq, CASE has_own_title WHEN 1 THEN title ELSE '' END, content FROM notes
+        WHERE seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))
         """,
         {"seqs": json.dumps(list(seqs))},
     )
-    return {seq: EmbedText(title, content, context) for seq, title, content, context in rows}
+    return {seq: EmbedText(title, content) for seq, title, content in rows}
 
 
 def is_waiting(tx: Read, within: str | None) -> bool:

@@ -196,6 +196,18 @@ def importances(tx: Read, seqs: Collection[int]) -> dict[int, float]:
     return dict(rows)
 
 
+def sessions(tx: Read, seqs: Collection[int]) -> dict[int, str]:
+    """The sessions that these notes were written in. Notes without one are left out."""
+    rows = tx.all(
+        """
+        SELECT seq, session_id FROM notes
+        WHERE seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs)) AND session_id IS NOT NULL
+        """,
+        {"seqs": json.dumps(list(seqs))},
+    )
+    return dict(rows)
+
+
 def delete(tx: Write, seq: int) -> None:
     """Delete permanently, with tags, links, versions, vectors and words; wikilinks to it dangle again."""
     tx.all("DELETE FROM notes WHERE seq = :seq", {"seq": seq})

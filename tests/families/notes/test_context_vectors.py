@@ -1,0 +1,75 @@
+"""The vector of a note together with the note before it: made from the vectors of both."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import apsw
+import numpy as np
+import pytest
+
+from memory_mcp.search.vectors import Floats, unit, unpack
+from tests.embedding.fake_service import FakeService, running_service
+from tests.embedding.running import NotesFile, Server, server, shorten_timeouts
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with running_service() as service:
+        yield service
+
+
+@pytest.fixture
+def notes(tmp_path: Path, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    shorten_timeouts(monkeypatch)
+    options: dict[str, Any] = {"embedder": "ollama", "ollama_host": service.url, "embed_model": "tiny"}
+    with server(tmp_path, **options) as running:
+        yield running
+
+
+def vectors(tmp_path: Path) -> dict[tuple[str, int], Floats]:
+    """By the content of their note and their part."""
+    sql = "SELECT content, part, vector FROM note_vectors JOIN notes ON seq = note_seq"
+    with closing(apsw.Connection(str(tmp_path / "notes.db"))) as db:
+        return {(content, part): unpack(vector) for content, part, vector in db.execute(sql)}
+
+
+def context_of(tmp_path: Path, later: str, earlier: str) -> bool:
+    """Whether the vector with context is that of these two notes."""
+    found = vectors(tmp_path)
+    together = unit(found[later, 0] + found[earlier, 0])
+    return np.allclose(found[later, -1], together, atol=1e-6)
+
+
+def test_a_note_after_another_gets_one_more_vector_without_being_embedded_twice(
+    tmp_path: Path, service: FakeService, notes: Server
+) -> None:
+    notes.create("Where does the coffee come from?")
+    notes.create("From Kenya, they say")
+    eventually(NotesFile(tmp_path).is_done)
+    assert context_of(tmp_path, "From Kenya, they say", "Where does the coffee come from?")
+    assert ("Where does the coffee come from?", -1) not in vectors(tmp_path)
+    embedded = [text for request in service.requests for text in request.texts]
+    assert embedded.count("From Kenya, they say") == 1
+    assert not [text for text in embedded if "Kenya" in text and "Where" in text]
+
+
+def test_it_follows_changes_of_the_note_before(tmp_path: Path, service: FakeService, notes: Server) -> None:
+    first = notes.create("Where does the coffee come from?")
+    second = notes.create("Let me look it up")
+    notes.create("From Kenya, they say")
+    eventually(NotesFile(tmp_path).is_done)
+    requests = len(service.requests)
+
+    notes.call("memory_delete", id=second, soft=False)
+    assert context_of(tmp_path, "From Kenya, they say", "Where does the coffee come from?")
+    assert len(service.requests) == requests  # the remaining notes are unchanged
+
+    notes.call("memory_update", id=first, content="Which country grows our tea?")
+    eventually(NotesFile(tmp_path).is_done)
+    assert context_of(tmp_path, "From Kenya, they say", "Which country grows our tea?")
+
+    notes.call("memory_delete", id=first, soft=True)
+    assert ("From Kenya, they say", -1) not in vectors(tmp_path)
