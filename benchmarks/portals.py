@@ -233,9 +233,7 @@ def _import(sides: Sides, format_: Any, number: int, times: Times) -> None:
     table = None if format_ == "db" else "facts"
     times.ours.append(
         _timed(
-            lambda: sides.app.portals.imports.import_file(
-                CALLER, target, name, format_, table, {}, lambda *progress: None
-            )
+            lambda: sides.app.portals.imports.import_file(CALLER, target, name, format_, table, lambda *progress: None)
         )
     )
     path = _bare_file(sides, format_, number)

@@ -783,6 +783,9 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
         lambda its: at("/api/notes", namespace=its.namespace, tag=its.tag),
         lambda its: at("/api/notes", after="9999-01-01T00:00:00.000Z,99"),
     ],
+    "GET /api/notes/titles": [
+        lambda its: at("/api/notes/titles", q=its.code),
+    ],
     "GET /api/notes/facets": [
         lambda its: at("/api/notes/facets"),
         lambda its: at("/api/notes/facets", archived="true", q=its.code),

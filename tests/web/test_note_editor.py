@@ -185,8 +185,9 @@ def test_saving_twice_keeps_one_note(page: Page, site: Site) -> None:
     page.route("**/api/tools/memory_create", lambda route: sent.append(route))
     page.goto("/memories/new")
     page.get_by_label("Markdown", exact=True).fill("Only once, please")
-    page.keyboard.press("Control+Enter")
-    page.keyboard.press("Control+Enter")
+    with page.expect_request("**/api/tools/memory_create"):
+        page.keyboard.press("Control+Enter")
+        page.keyboard.press("Control+Enter")
     expect(page.get_by_role("button", name="Saving…")).to_be_disabled()
     page.evaluate("() => new Promise(requestAnimationFrame)")  # what the keys began has begun
     assert len(sent) == 1
@@ -239,3 +240,35 @@ def test_the_preview_of_a_long_note_waits_for_a_pause_in_typing(page: Page, site
     )
     assert drawn <= 3  # a busy machine may pause
     expect(page.get_by_role("region", name="Preview")).to_contain_text("xxxxxxxxxxA line")
+
+
+def test_a_link_is_completed_from_the_titles_of_notes(page: Page, site: Site) -> None:
+    site.call("memory_create", content="What to do after a fire", title="Plan for disasters")
+    page.goto("/memories/new")
+    text = page.get_by_label("Markdown", exact=True)
+    text.press_sequentially("See [[Plan for dis")
+    option = page.get_by_role("listbox", name="Notes to link to").get_by_role("option", name="Plan for disasters")
+    expect(option).to_have_attribute("aria-selected", "true")
+    assert_accessible(page)
+    page.keyboard.press("Escape")  # closes the list, not the editor
+    expect(option).to_have_count(0)
+    page.keyboard.type("a")
+    expect(option).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(text).to_have_value("See [[Plan for disasters]]")
+    expect(page.get_by_role("region", name="Preview").get_by_role("link", name="Plan for disasters")).to_be_visible()
+    text.select_text()
+    page.get_by_role("button", name="Tasks").click()
+    expect(text).to_have_value("- [ ] See [[Plan for disasters]]")
+
+
+def test_a_pasted_picture_is_refused_with_a_sentence(page: Page) -> None:
+    page.goto("/memories/new")
+    page.get_by_label("Markdown", exact=True).evaluate(
+        """area => {
+            const clipboardData = new DataTransfer()
+            clipboardData.items.add(new File(['x'], 'a.png', { type: 'image/png' }))
+            area.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }))
+        }"""
+    )
+    expect(page.get_by_text("A memory holds text only.")).to_be_visible()

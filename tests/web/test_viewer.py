@@ -369,6 +369,8 @@ def test_a_first_portal_is_created_from_a_file(page: Page, here: Site, tmp_path:
     page.get_by_label("New portal").get_by_label("New portal").fill("made/here")
     page.get_by_label("from a file").set_input_files(tmp_path / "2026-list.csv")
     page.unroute("**/api/portals")
+    page.get_by_role("button", name="Next").click()
+    page.get_by_label("Type of the column id").select_option("text")
     page.get_by_role("button", name="Import").click()
     expect(page.get_by_role("grid", name="Rows of table_2026_list")).to_contain_text("Ann")
     expect(page).to_have_url(re.compile("/portals/made/here$"))
@@ -396,13 +398,62 @@ def test_a_query_is_run_and_drawn_and_a_bad_one_says_why(page: Page, here: Site,
     write(page, editor, by_month.format("price", ""))  # several rows for one month and buyer
     where.get_by_role("button", name="Run").click()
     expect(where.get_by_role("region", name="Query result")).to_be_visible()
-    expect(where.get_by_role("button", name="Chart", exact=True)).to_have_count(0)
+    where.get_by_role("button", name="Chart", exact=True).click()
+    expect(where.get_by_text("group by both in the query")).to_be_visible()
     write(page, editor, "SELECT nothing FROM orders")
     where.get_by_role("button", name="Run").click()
     expect(where.get_by_role("alert")).to_contain_text("nothing")
     expect(where.get_by_text(re.compile(r"\d rows"))).to_have_count(0)  # nothing of the result before stands beside it
     expect(where.get_by_role("button", name="Export the result as csv")).to_have_count(0)
     expect(where.get_by_role("region", name="Query result")).to_have_count(0)
+
+
+def test_a_person_chooses_the_chart_and_finds_its_query_again(page: Page, here: Site) -> None:
+    in_the_web_app(page, "?tab=sql")
+    sql = "SELECT buyer, id % 3 AS part, sum(price) AS total FROM orders GROUP BY buyer, part ORDER BY buyer"
+    write(page, page.get_by_label("SQL query"), sql)
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("button", name="Chart", exact=True).click()
+    expect(page.get_by_text("choose a column for the series")).to_be_visible()
+    chart = page.get_by_role("group", name="Chart", exact=True)
+    for label, choice in (("Kind", "Bars"), ("Values", "total"), ("Series", "part")):
+        chart.get_by_label(label).select_option(choice)
+    drawn = page.get_by_role("img", name="Chart of total by buyer")
+    expect(drawn.locator(".u-legend .u-series .u-label").filter(has_text=re.compile(r"\w"))).to_have_count(3)
+    assert_accessible(page)
+    page.reload()
+    expect(drawn).to_be_visible()  # the address has the choices
+    page.get_by_text("Saved queries and history").click()
+    page.get_by_label("Name of this query").fill("By part")
+    page.get_by_role("button", name="Save query").click()
+    write(page, page.get_by_label("SQL query"), "SELECT 1 AS one")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("region", name="Query result")).to_contain_text("1")
+    page.get_by_role("list", name="Saved queries").get_by_role("link", name="By part").click()
+    expect(page.get_by_role("region", name="Query result")).to_contain_text("Ann")
+    expect(page.get_by_role("list", name="History").get_by_role("link")).to_have_count(2)
+    page.get_by_role("button", name="Delete the query By part").click()
+    expect(page.get_by_role("list", name="Saved queries")).to_have_count(0)
+
+
+def test_a_file_is_shown_before_it_is_imported(page: Page, here: Site, tmp_path: Path) -> None:
+    (tmp_path / "expenses.csv").write_text("Month,Kind of cost,Sum\n2026-01-31,rent,900\n", encoding="utf-8")
+    in_the_web_app(page)
+    page.get_by_label("File to import").set_input_files(tmp_path / "expenses.csv")
+    shown = page.get_by_role("region", name="Preview")
+    expect(shown).to_contain_text("rent")
+    shown.get_by_label("Name of the column Kind of cost").fill("kind")
+    shown.get_by_label("Type of the column Sum").select_option("number")
+    assert_accessible(page)
+    page.get_by_role("button", name="Import", exact=True).click()
+    expect(page.get_by_text("Imported 1 row into expenses")).to_be_visible()
+    view = here.call("portal_view", portalUri=PORTAL)
+    columns = next(table["columns"] for table in view["tables"] if table["name"] == "expenses")
+    assert [(one["name"], one["type"]) for one in columns] == [
+        ("Month", "Nullable(Date)"),
+        ("kind", "Nullable(String)"),
+        ("Sum", "Nullable(Float64)"),
+    ]
 
 
 # 7. Export
@@ -442,7 +493,7 @@ def test_a_host_saves_a_file_that_came_in_pieces(page: Page, in_a_host: FrameLoc
 
 
 def test_the_tools_of_the_viewer_are_shown_to_hosts_of_apps_alone(site: Site) -> None:
-    helpers = {"portal_upload", "portal_download"}
+    helpers = {"portal_upload", "portal_download", "portal_preview"}
     shown = {tool["name"]: tool for tool in listed(site)}
     assert helpers <= set(shown)
     assert all(shown[name]["_meta"]["ui"]["visibility"] == ["app"] for name in helpers)

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { QueryResult } from '../src/shared/api-types'
-import { MAX_SERIES, resultChart } from '../src/viewer/result-chart'
+import { MAX_SERIES, drawResult, type ChartChoice } from '../src/viewer/result-chart'
 
 function result(columns: string[], rows: unknown[][]): QueryResult {
   return {
@@ -10,6 +10,12 @@ function result(columns: string[], rows: unknown[][]): QueryResult {
     truncated: false,
     elapsedMs: 1,
   }
+}
+
+/** The chart, or null where there is none. */
+function resultChart(found: QueryResult, choice?: ChartChoice) {
+  const drawing = drawResult(found, choice)
+  return 'chart' in drawing ? drawing.chart : null
 }
 
 const MONTHS = ['2026-01-01', '2026-02-01']
@@ -76,4 +82,25 @@ test('names are bars, or points if there are several numbers', () => {
     [[1, 3], true],
     [[2, null], true],
   ])
+})
+
+test('a user chooses the axis, the values, the series and the kind', () => {
+  const rows = [
+    [MONTHS[0], 'rent', 900, 1],
+    [MONTHS[1], 'rent', 950, 2],
+    [MONTHS[0], 'food', 200, 3],
+    [MONTHS[1], 'food', 250, 4],
+  ]
+  const found = result(['month', 'kind', 'total', 'count'], rows)
+  const bars = resultChart(found, { kind: 'bars', y: 'count' })!
+  expect(bars.series.map(({ label, values, bars }) => [label, values, bars])).toEqual([
+    ['rent', [1, 2], true],
+    ['food', [3, 4], true],
+  ])
+  const byKind = resultChart(found, { x: 'kind', by: 'month' })!
+  expect(byKind.x).toEqual(['rent', 'food'])
+  expect(byKind.series.map((one) => one.label)).toEqual(MONTHS)
+  expect(drawResult(found, { by: '' })).toEqual({
+    problem: 'Several rows have the same month: choose a column for the series, or group by it in the query.',
+  })
 })

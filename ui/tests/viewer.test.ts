@@ -29,6 +29,7 @@ test('an address holds the whole state', () => {
     tab: 'sql' as const,
     rows: { sort: 'price', descending: true, search: 'ann', filters: { buyer: '=Ann' } },
     sql: 'SELECT 1',
+    chart: { kind: 'lines' as const, x: 'day', y: 'total', by: 'kind' },
   }
   const query = formatViewState(state)
   expect(query).toEqual({
@@ -37,6 +38,10 @@ test('an address holds the whole state', () => {
     sort: '-price',
     search: 'ann',
     query: 'SELECT 1',
+    kind: 'lines',
+    x: 'day',
+    y: 'total',
+    by: 'kind',
     'is.buyer': '=Ann',
   })
   expect(parseViewState(query)).toEqual(state)

@@ -112,7 +112,7 @@ def _simplified(node: Any, definitions: dict[str, Any], *, required: bool = Fals
     return {
         name: _properties(part, node.get("required", ()), definitions)
         if name == "properties"
-        else _simplified(part, definitions)
+        else _simplified(part, definitions, required=name == "items")  # an item cannot be left out
         for name, part in node.items()
         if not (name == "title" and isinstance(part, str))
     }

@@ -32,7 +32,7 @@ from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.isolation.landlock import version as landlock_version
 from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families.portals import allowed_folders, downloads, storage
-from memory_mcp.families.portals.model import Exported, Format, Record
+from memory_mcp.families.portals.model import ColumnChoices, Exported, Format, Record
 from tests.families.notes.calls import call, refusal
 from tests.families.portals.calls import (
     CALLER,
@@ -219,7 +219,9 @@ def _import(
     app: App, source: str, format_: Format, *, table: str | None = None, portal: str = PORTAL, **mapping: str
 ) -> Any:
     return app.portals.imports.import_file(
-        CALLER, portal, source, format_, table, mapping, lambda *progress: None, on_conflict="append"
+        *(CALLER, portal, source, format_, table, lambda *progress: None),
+        on_conflict="append",
+        choices=ColumnChoices(mapping),
     )
 
 

@@ -125,7 +125,7 @@ def test_nothing_of_a_file_that_becomes_too_large_is_written(
     written: list[Any] = []
     monkeypatch.setattr(storage, "load_file", lambda *arguments: written.append(arguments))
     with pytest.raises(Invalid) as caught:
-        app.portals.imports.import_file(CALLER, PORTAL, "x.parquet", "parquet", None, {}, lambda *progress: None)
+        app.portals.imports.import_file(CALLER, PORTAL, "x.parquet", "parquet", None, lambda *progress: None)
     assert caught.value.code == "too_large"
     assert written == []
 

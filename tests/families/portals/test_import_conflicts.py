@@ -132,7 +132,7 @@ else:
 chosen = {"data_dir": data_dir, "families": "portals", "embedder": "none"}
 with open_app(settings.load(chosen, environ={}).settings) as app:
     app.portals.imports.import_file(
-        CALLER, portal, "both.db", "db", None, {}, lambda *progress: None, None, "replace"
+        CALLER, portal, "both.db", "db", None, lambda *progress: None, None, "replace"
     )
 """
 

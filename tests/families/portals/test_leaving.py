@@ -111,7 +111,7 @@ def test_many_exports_do_not_block_reads_and_the_rest_are_refused(app: App, engi
 
 def _import(app: App, name: str, cancelled: threading.Event, format_: Any, table: str | None = None) -> None:
     app.portals.imports.import_file(
-        CALLER, PORTAL, name, format_, table, {}, lambda *progress: None, cancelled, on_conflict="append"
+        CALLER, PORTAL, name, format_, table, lambda *progress: None, cancelled, on_conflict="append"
     )
 
 

@@ -448,7 +448,7 @@ def test_whatever_stops_a_write_or_an_import_the_schema_is_as_it_was(
         with pytest.raises((Invalid, Unavailable)):
             app.portals.write(CALLER, PORTAL, table, [{"n": 1, "more": 2}])
         with pytest.raises((Invalid, Unavailable)):
-            app.portals.imports.import_file(CALLER, PORTAL, "x.csv", "csv", table, {}, lambda *progress: None)
+            app.portals.imports.import_file(CALLER, PORTAL, "x.csv", "csv", table, lambda *progress: None)
     assert [(table.name, table.columns) for table in app.portals.view(CALLER, PORTAL).tables] == before
 
 

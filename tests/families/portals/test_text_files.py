@@ -24,7 +24,7 @@ def imports(data_dir: Path) -> Path:
 def bring_in(app: App, table: str, content: str | bytes, format_: Format) -> int:
     path = app.settings.data_dir / "imports" / f"{table}.{format_}"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    found = app.portals.imports.import_file(CALLER, PORTAL, path.name, format_, table, {}, lambda *progress: None)
+    found = app.portals.imports.import_file(CALLER, PORTAL, path.name, format_, table, lambda *progress: None)
     return found.imported
 
 

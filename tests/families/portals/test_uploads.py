@@ -121,10 +121,10 @@ def test_uploads_together_may_be_twice_as_large_as_one(tmp_path: Path) -> None:
 def test_an_upload_is_imported_and_an_export_downloaded_whole(app: App, table: str) -> None:
     portals = app.portals
     source = portals.imports.receive(CALLER, f"{table}.csv", 0, encoded(b"id,a\n1,x\n2,y\n")).source
-    imported = portals.imports.import_file(CALLER, PORTAL, source, "csv", table, {}, lambda *_: None)
+    imported = portals.imports.import_file(CALLER, PORTAL, source, "csv", table, lambda *_: None)
     assert imported.imported == 2
     with pytest.raises(NotFound):
-        portals.imports.import_file(CALLER, PORTAL, source, "csv", table, {}, lambda *_: None)  # it is gone
+        portals.imports.import_file(CALLER, PORTAL, source, "csv", table, lambda *_: None)  # it is gone
     destination = f"downloads/{table}.csv"
     made = portals.exports.export_file(CALLER, PORTAL, destination, "csv", table, None, lambda *_: None)
     piece = portals.exports.read_piece(CALLER, destination, 0)

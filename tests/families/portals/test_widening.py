@@ -433,7 +433,7 @@ chosen = {"data_dir": data_dir, "families": "portals", "embedder": "none"}
 with open_app(settings.load(chosen, environ={}).settings) as app:
     setattr(*place, die)
     if "import" in moment:
-        app.portals.imports.import_file(CALLER, "mem://tests/shared", "t.csv", "csv", None, {}, print)
+        app.portals.imports.import_file(CALLER, "mem://tests/shared", "t.csv", "csv", None, print)
     app.portals.write(CALLER, "mem://tests/shared", "t", [{"n": 1.5, "new": "x"}])
 """
 

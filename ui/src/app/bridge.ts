@@ -15,6 +15,10 @@ export function saveFile(name: string, file: Blob): void {
 /** The viewer's bridge in the web app. */
 export const bridge: Bridge = {
   call: tool,
+  storage: {
+    getItem: (key) => localStorage.getItem(key),
+    setItem: (key, value) => localStorage.setItem(key, value),
+  },
   save(name, type, bytes) {
     saveFile(name, new Blob([bytes], { type }))
     return Promise.resolve(`Downloading ${name}.`)

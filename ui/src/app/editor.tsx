@@ -1,6 +1,6 @@
 // The editor of notes, store files, facts and entities: a draft that is kept, a preview, a question before a loss.
 import type { ComponentChildren, TargetedKeyboardEvent } from 'preact'
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { Confirm } from '../shared/confirm'
 import { useDraft } from '../shared/draft'
 import { errorMessage } from '../shared/format'
@@ -8,6 +8,7 @@ import { toast } from '../shared/toast'
 import { ApiError } from './api'
 import { Difference } from './difference'
 import { Markdown } from './markdown'
+import { TextField } from './text-field'
 
 const LONG_TEXT_CHARS = 20_000 // from here on, the preview waits for a pause in typing
 const PREVIEW_DELAY_MS = 400
@@ -189,7 +190,17 @@ function EditorForm<F extends { content: string }>(props: FormProps<F>) {
   return (
     <form class="editor-form" aria-label={label} onKeyDown={onKey} onSubmit={submit}>
       {above?.(fields, set)}
-      <TextField {...props} />
+      <div class="halves">
+        <TextField
+          label={LABELS[props.kind]}
+          value={fields.content}
+          isRequired={!props.mayBeEmpty}
+          focuses={props.focusesText ?? true}
+          linksNotes={props.kind === 'note'}
+          onChange={(content) => set({ content } as Partial<F>)}
+        />
+        <Preview text={fields.content} kind={props.kind} />
+      </div>
       {below?.(fields, set)}
       {saving.error && !(saving.isDeleted && saveAsNew) && (
         <p class="error" role="alert">
@@ -208,30 +219,6 @@ function EditorForm<F extends { content: string }>(props: FormProps<F>) {
         </button>
       </div>
     </form>
-  )
-}
-
-/** The text, and its preview beside it. */
-function TextField<F extends { content: string }>(props: FormProps<F>) {
-  const { kind, fields, set, focusesText = true, mayBeEmpty = false } = props
-  const text = useRef<HTMLTextAreaElement>(null)
-  useLayoutEffect(() => {
-    if (focusesText) text.current?.focus() // before the first paint: later it would take the focus from another field
-  }, [])
-  return (
-    <div class="halves">
-      <label>
-        {LABELS[kind]}
-        <textarea
-          ref={text}
-          required={!mayBeEmpty}
-          rows={16}
-          value={fields.content}
-          onInput={(event) => set({ content: event.currentTarget.value } as Partial<F>)}
-        />
-      </label>
-      <Preview text={fields.content} kind={kind} />
-    </div>
   )
 }
 

@@ -21,6 +21,11 @@ interface Props {
 
 const HEIGHT_PX = 200
 const MAX_NUMBERS = 200
+const DAY_S = 86_400
+const BAR_SHARE = 0.7 // of the distance between two places
+const MAX_BAR_PX = 60
+// eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- the enum exists for the type checker only
+const SCALE_VALUES = 1 as uPlot.Series.BarsPathBuilderFacetUnit
 const COLORS = ['--accent', '--ok', '--warn', '--num', '--bad', '--fg', '--mut'] as const
 const MAX_SOLID = 4 // further lines are dashed, which distinguishes them
 const DASH_PX = [6, 4]
@@ -34,10 +39,35 @@ function axes(x: Props['x'], isTime: boolean, color: (name: string) => string): 
   ]
 }
 
-function lines(x: Props['x'], series: Series[], isTime: boolean, color: (name: string) => string): uPlot.Series[] {
+/** The distance between two places on the axis. */
+function stepOf(x: number[]): number {
+  const gaps = x.slice(1).map((at, index) => at - x[index]!)
+  return gaps.length ? Math.min(...gaps) : DAY_S
+}
+
+/** Bars of several series stand beside each other. */
+function barPaths(x: number[], index: number, count: number): uPlot.Series.PathBuilder {
+  if (count === 1) return uPlot.paths.bars!({ size: [BAR_SHARE, MAX_BAR_PX] })
+  const step = stepOf(x)
+  const width = (step * BAR_SHARE) / count
+  return uPlot.paths.bars!({
+    disp: {
+      x0: { unit: SCALE_VALUES, values: () => x.map((at) => at - (step * BAR_SHARE) / 2 + index * width) },
+      size: { unit: SCALE_VALUES, values: () => [width] },
+    },
+  })
+}
+
+function lines(
+  x: Props['x'],
+  places: number[],
+  series: Series[],
+  isTime: boolean,
+  color: (name: string) => string,
+): uPlot.Series[] {
   const shown = series.map((line, index) => {
     const stroke = color(line.color ?? COLORS[index % COLORS.length]!)
-    const bars = { fill: stroke, paths: uPlot.paths.bars!({ size: [0.7, 60] }), points: { show: false } }
+    const bars = { fill: stroke, paths: barPaths(places, index, series.length), points: { show: false } }
     const points = { paths: () => null, points: { show: true, size: 9, fill: stroke } }
     return {
       label: line.label,
@@ -57,20 +87,22 @@ function lines(x: Props['x'], series: Series[], isTime: boolean, color: (name: s
 function draw(element: HTMLElement, { x, series, timeRange }: Props): uPlot {
   const color = (name: string) => getComputedStyle(element).getPropertyValue(name).trim() || '#888'
   const isTime = typeof x[0] === 'number'
-  const byName: uPlot.Range.Function = (_, from, to) => [from - 0.5, to + 0.5]
+  const places = x.map((at, index) => (typeof at === 'number' ? at : index))
+  const padding = !isTime ? 0.5 : series.some((line) => line.bars) ? stepOf(places) / 2 : 0
+  const padded: uPlot.Range.Function = (_, from, to) => [from - padding, to + padding]
   return new uPlot(
     {
       width: element.clientWidth || 400,
       height: HEIGHT_PX,
       legend: { show: series.length > 1, live: false },
       scales: {
-        x: { time: isTime, range: isTime ? timeRange && (() => timeRange) : byName },
+        x: { time: isTime, range: timeRange ? () => timeRange : padding ? padded : undefined },
         y: { range: (_, from, to) => [Math.min(0, from), (to || 1) * 1.1] },
       },
       axes: axes(x, isTime, color),
-      series: lines(x, series, isTime, color),
+      series: lines(x, places, series, isTime, color),
     },
-    [isTime ? x : x.map((_, index) => index), ...series.map((line) => line.values)] as uPlot.AlignedData,
+    [places, ...series.map((line) => line.values)] as uPlot.AlignedData,
     element,
   )
 }

@@ -1,5 +1,6 @@
 // Unsaved text stays until the user saves or discards it: it survives leaving the page, a reload and signing in again.
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { QUERIES_PREFIX } from './query-history'
 
 interface StoredDraft<T> {
   base: T // what the user started from; saving compares with this
@@ -49,12 +50,13 @@ function removeDraft(key: string): void {
 /** Whether the page shows unsaved text. */
 export const hasUnsaved = () => unsaved.size > 0
 
-/** For signing out: the next user of this browser must not read any draft. */
+/** For signing out: the next user of this browser must not read any draft or query. */
 export function discardAll(): void {
   unsaved.clear()
   drafts.clear()
   try {
     for (const key of Object.keys(sessionStorage)) if (key.startsWith(PREFIX)) sessionStorage.removeItem(key)
+    for (const key of Object.keys(localStorage)) if (key.startsWith(QUERIES_PREFIX)) localStorage.removeItem(key)
   } catch {
     // No storage.
   }

@@ -43,14 +43,15 @@ export const isTableName = (name: string) => /^[A-Za-z][A-Za-z0-9_]{0,63}$/.test
 
 export const formatOf = (name: string) => FORMATS[extension(name)]
 
-export async function importFile(
-  bridge: Bridge,
-  portalUri: string,
-  file: File,
-  table: string,
-  onProgress: (done: number) => void,
-  onConflict?: OnConflict,
-): Promise<number> {
+export interface Upload {
+  source: string
+  format: ImportFormat
+}
+
+/** What the user chose for columns of a file. */
+export type ColumnChoices = Pick<ToolArguments<'portal_import'>, 'mapping' | 'types'>
+
+export async function uploadFile(bridge: Bridge, file: File, onProgress: (done: number) => void): Promise<Upload> {
   const format = formatOf(file.name)
   if (!format) throw new Error(`${file.name}: choose a file that ends in ${ACCEPTED.replaceAll(',', ', ')}.`)
   const name = `${randomName()}.${extension(file.name)}`
@@ -60,11 +61,23 @@ export async function importFile(
     source = (await bridge.call('portal_upload', { name, offset, data: toBase64(piece) })).source
     onProgress(Math.min(1, (offset + PIECE_BYTES) / file.size))
   }
+  return { source, format }
+}
+
+/** Returns the number of rows. */
+export async function importUpload(
+  bridge: Bridge,
+  portalUri: string,
+  { source, format }: Upload,
+  table: string,
+  onConflict?: OnConflict,
+  choices: ColumnChoices = {},
+): Promise<number> {
   const request = {
     portalUri,
     source,
     format,
-    ...(format === 'db' ? {} : { table }),
+    ...(format === 'db' ? {} : { table, ...choices }),
     ...(onConflict && { onConflict }),
   }
   return (await bridge.call('portal_import', request)).imported

@@ -67,7 +67,8 @@ export async function connect(): Promise<Bridge> {
   const context = app.getHostContext() ?? {}
   applyContext(context)
   const usesSpecNames = context.toolInfo?.tool.name.startsWith('memory/') // --portal-names spec
-  const toolName = (tool: string) => (usesSpecNames ? tool.replace(/^portal_(?!upload|download)/, 'memory/') : tool)
+  const toolName = (tool: string) =>
+    usesSpecNames ? tool.replace(/^portal_(?!upload|download|preview)/, 'memory/') : tool
   return {
     async call<N extends ToolName>(tool: N, args: ToolArguments<N>) {
       const request = { name: toolName(tool), arguments: args as Record<string, unknown> }

@@ -8,11 +8,21 @@ import { tags } from '@lezer/highlight'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { QueryResult, Table } from '../shared/api-types'
 import type { Bridge } from '../shared/bridge'
-import { Chart } from '../shared/chart'
 import { showError, toast } from '../shared/toast'
 import { cell, errorMessage, number, plural } from '../shared/format'
+import { ChartView } from './chart-view'
 import { exportFile, type ExportFormat } from './files'
-import { resultChart } from './result-chart'
+import {
+  NO_QUERIES,
+  readQueries,
+  withRun,
+  withSaved,
+  withoutSaved,
+  writeQueries,
+  type Queries,
+} from '../shared/query-history'
+import { drawResult, numericColumns, type ChartChoice } from './result-chart'
+import { SavedQueries } from './saved-queries'
 
 const colors = HighlightStyle.define([
   { tag: tags.keyword, color: 'var(--accent)', fontWeight: '600' },
@@ -60,9 +70,25 @@ interface Props {
   tables: Table[]
   query: string
   setQuery: (text: string) => void
+  chart: ChartChoice
+  setChart: (choice: ChartChoice) => void
+  href?: (sql: string) => string // where a query has an address
 }
 
-export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
+/** The queries of this portal that this browser has, or this page where there is no storage. */
+function useQueries({ bridge: { storage }, portalUri }: Props) {
+  const [queries, setQueries] = useState(() => (storage ? readQueries(storage, portalUri) : NO_QUERIES))
+  const change = (by: (queries: Queries) => Queries) => {
+    const next = by(storage ? readQueries(storage, portalUri) : queries) // another tab may have written
+    setQueries(next)
+    if (storage) writeQueries(storage, portalUri, next)
+  }
+  return [queries, change] as const
+}
+
+export function Sql(props: Props) {
+  const { bridge, portalUri, tables, query, setQuery, chart, setChart, href } = props
+  const [queries, changeQueries] = useQueries(props)
   const container = useRef<HTMLDivElement>(null)
   const editor = useRef<EditorView>(undefined)
   const runCount = useRef(0)
@@ -71,7 +97,7 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
   const [error, setError] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
   const [asChart, setAsChart] = useState(false)
-  const chart = useMemo(() => result && resultChart(result), [result])
+  const canDraw = useMemo(() => Boolean(result && result.rows.length > 1 && numericColumns(result).length), [result])
   const first = tables[0] ? `SELECT *\nFROM ${tables[0].name}\nLIMIT 100` : 'SELECT 1'
   const text = () => editor.current!.state.doc.toString().trim().replace(/;$/, '')
 
@@ -85,7 +111,8 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
       const found = await bridge.call('portal_query', { portalUri, sql: lastQuery.current })
       if (id !== runCount.current) return
       setResult(found)
-      setAsChart(resultChart(found) !== null)
+      setAsChart('chart' in drawResult(found, chart))
+      changeQueries((all) => withRun(all, lastQuery.current))
     } catch (error) {
       if (id !== runCount.current) return
       setResult(null)
@@ -162,7 +189,7 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
           </span>
         )}
         <span class="space" />
-        {chart && (
+        {canDraw && (
           <div role="group" aria-label="Result as" class="choice">
             <button aria-pressed={!asChart} onClick={() => setAsChart(false)}>
               Table
@@ -184,7 +211,20 @@ export function Sql({ bridge, portalUri, tables, query, setQuery }: Props) {
           {error}
         </pre>
       )}
-      {result && (asChart && chart ? <Chart {...chart} /> : <ResultTable result={result} />)}
+      {result &&
+        (asChart && canDraw ? (
+          <ChartView result={result} choice={chart} setChoice={setChart} />
+        ) : (
+          <ResultTable result={result} />
+        ))}
+      <SavedQueries
+        queries={queries}
+        current={result ? lastQuery.current : ''}
+        href={href}
+        onOpen={setQuery}
+        onSave={(name) => changeQueries((all) => withSaved(all, name, lastQuery.current))}
+        onDelete={(name) => changeQueries((all) => withoutSaved(all, name))}
+      />
     </section>
   )
 }

@@ -25,6 +25,7 @@ interface Props {
   onStateChange?: (state: ViewState, isTyping: boolean) => void
   revision?: number // grows when another client changed the portal
   permissions?: Permissions
+  stateHref?: (state: ViewState) => string // where a state has an address
 }
 
 /** The state of the viewer, which the address may change as well. */
@@ -89,8 +90,18 @@ export function Viewer(props: Props) {
     if (state.tab === 'schema') return <Schema bridge={bridge} view={view} table={table} />
     if (state.tab === 'statistics') return <Statistics bridge={bridge} view={view} table={table} />
     if (state.tab === 'sql') {
-      const setSql = (sql: string) => update({ sql })
-      return <Sql bridge={bridge} portalUri={uri} tables={view.tables} query={state.sql} setQuery={setSql} />
+      return (
+        <Sql
+          bridge={bridge}
+          portalUri={uri}
+          tables={view.tables}
+          query={state.sql}
+          setQuery={(sql) => update(sql === state.sql ? {} : { sql, chart: {} })}
+          chart={state.chart}
+          setChart={(chart) => update({ chart })}
+          href={props.stateHref && ((sql) => props.stateHref!({ ...INITIAL_STATE, tab: 'sql', sql }))}
+        />
+      )
     }
     return (
       <TableRows
@@ -152,6 +163,7 @@ export function Viewer(props: Props) {
           key={imported.time}
           bridge={bridge}
           uri={uri}
+          tables={view.tables}
           file={imported.file}
           onClose={() => setImported((current) => (current === imported ? null : current))}
           onImported={async (name) => {

@@ -30,7 +30,7 @@ from memory_mcp.families.portals.answers import PortalImported
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, staged_file
 from memory_mcp.families.portals.limits import ImportBudget, ImportLimits
-from memory_mcp.families.portals.model import Format, OnConflict, Received
+from memory_mcp.families.portals.model import NO_CHOICES, ColumnChoices, Format, ImportPreview, OnConflict, Received
 from memory_mcp.families.portals.portal_registry import PortalRegistry, labels_in, writable
 from memory_mcp.families.portals.record_writer import notice_of
 from memory_mcp.families.portals.transfer_folders import ENDINGS, ZIP, TransferFolders, archive_worker, limit_running
@@ -59,17 +59,51 @@ class FileImports:
         source: str,
         format_: Format,
         table: str | None,
-        mapping: Mapping[str, str],
         report_progress: ReportProgress,
         cancelled: threading.Event | None = None,
         on_conflict: OnConflict | None = None,
+        choices: ColumnChoices = NO_CHOICES,
     ) -> PortalImported:
         """Import a file: all of it, or nothing. A missing portal or table is created; `on_conflict` says what
         to do with tables that exist. If the caller leaves before the rows are moved to their table, nothing is
         imported."""
         folder = self._registry.folders(caller).get(addresses.portal(uri))
-        is_zip = format_ != "db" and source.lower().endswith(ZIP)
-        name = _table_name(source, format_, table, mapping, is_zip=is_zip)
+        is_zip = _is_zip(source, format_)
+        name = _table_name(source, format_, table, choices, is_zip=is_zip)
+        with self._staged(caller, folder, source, format_, cancelled) as file:
+            packed = self._list_zip(file, table) if is_zip else None
+            report_progress("The file is there.", 1, 3)
+            with self._open_target(caller, folder, file, on_conflict) as target:
+                names, count, notices = _load(target, folder, file, name, choices, packed)
+            uploads.delete(self._folders.imports(caller)[0], source)
+            report_progress(f"{count} records are in.", 2, 3)
+            report_progress("Done.", 3, 3)
+        return PortalImported(folder.address.portal_uri, ", ".join(names), count, notice_of(notices))
+
+    def preview(
+        self,
+        caller: Caller,
+        uri: str,
+        source: str,
+        format_: Format,
+        table: str | None,
+        choices: ColumnChoices,
+        cancelled: threading.Event | None = None,
+    ) -> ImportPreview:
+        """What an import of a JSON, CSV or Parquet file would do. Changes nothing."""
+        if format_ == "db" or _is_zip(source, format_):
+            raise Invalid("format: only json, csv and parquet files have a preview. Import this one.", field="format")
+        folder = self._registry.folders(caller).get(addresses.portal(uri))
+        name = writable(record_imports.table_name(source, table))
+        with self._staged(caller, folder, source, format_, cancelled) as file:
+            return record_imports.preview(self._registry.engine(folder), file, name, choices)
+
+    @contextmanager
+    def _staged(
+        self, caller: Caller, folder: PortalFolder, source: str, format_: Format, cancelled: threading.Event | None
+    ) -> Iterator[SourceFile]:
+        """A copy of a file that the engine can read, and the process that inspects it."""
+        is_zip = _is_zip(source, format_)
         budget = self._limits.begin()
         with (
             limit_running(self._running, MAX_IMPORTS, "imports"),
@@ -80,17 +114,9 @@ class FileImports:
             if is_zip or format_ != "parquet":  # which the engine reads alone
                 worker.start()
             self._fetch(caller, source, path, budget, cancelled)  # before the portal is locked: this may take long
-            file = SourceFile(path, format_, worker, budget, cancelled)
-            packed = self._list_zip(file, table) if is_zip else None
             if format_ in ("json", "csv") and not is_zip:
                 worker.call(inspection.prepare, path, format_)
-            report_progress("The file is there.", 1, 3)
-            with self._open_target(caller, folder, file, on_conflict) as target:
-                names, count, notices = _load(target, folder, file, name, mapping, packed)
-            uploads.delete(self._folders.imports(caller)[0], source)
-            report_progress(f"{count} records are in.", 2, 3)
-            report_progress("Done.", 3, 3)
-        return PortalImported(folder.address.portal_uri, ", ".join(names), count, notice_of(notices))
+            yield SourceFile(path, format_, worker, budget, cancelled)
 
     @contextmanager
     def _open_target(
@@ -188,15 +214,18 @@ def _translate_limits(limits: ImportLimits) -> Iterator[None]:
         ) from exc
 
 
-def _table_name(
-    source: str, format_: Format, table: str | None, mapping: Mapping[str, str], *, is_zip: bool
-) -> str | None:
+def _is_zip(source: str, format_: Format) -> bool:
+    return format_ != "db" and source.lower().endswith(ZIP)
+
+
+def _table_name(source: str, format_: Format, table: str | None, choices: ColumnChoices, *, is_zip: bool) -> str | None:
     """The table that a file goes to; of a file with tables, the only one that is wanted."""
     if format_ != "db" and not is_zip:
         return writable(record_imports.table_name(source, table))
-    if mapping:
-        kind = "zip" if is_zip else "db file"
-        raise Invalid(f"mapping: a {kind} brings its columns as they are. Leave mapping out.", field="mapping")
+    for field, given in (("mapping", choices.names), ("types", choices.types)):
+        if given:
+            kind = "zip" if is_zip else "db file"
+            raise Invalid(f"{field}: a {kind} brings its columns as they are. Leave {field} out.", field=field)
     return table
 
 
@@ -205,7 +234,7 @@ def _load(
     folder: PortalFolder,
     file: SourceFile,
     table: str | None,
-    mapping: Mapping[str, str],
+    choices: ColumnChoices,
     packed: Mapping[str, str] | None,
 ) -> tuple[list[str], int, list[str]]:
     """Load a file: a portal, a zip with these files in it, or records. Returns the names of the tables, how many rows
@@ -214,4 +243,4 @@ def _load(
         return *archive_imports.import_archive(target, file, table), []
     if packed is not None:
         return record_imports.load_zip(target, file, packed, partial(staged_file, folder))
-    return record_imports.load(target, file, str(table), mapping)
+    return record_imports.load(target, file, str(table), choices)

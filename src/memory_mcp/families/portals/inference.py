@@ -237,6 +237,12 @@ def column_type(seen: str, name: str, *, of_texts: bool, has_null: bool = False)
     return f"Nullable({kind})" if is_plain and (name != KEY or has_null) else kind
 
 
+def chosen_type(kind: str, name: str) -> str:
+    """The engine's type for one that a caller chose for the column `name`."""
+    chosen = {"Date": "Date32", "DateTime": MOMENT_TYPE}.get(kind, kind)
+    return chosen if name == KEY else f"Nullable({chosen})"
+
+
 def date_type(first: str, last: str) -> str:
     """The type for dates from the first to the last."""
     return "Date" if first >= "1970" and last <= _MAX_DATE else "Date32"

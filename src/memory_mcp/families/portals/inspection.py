@@ -68,14 +68,16 @@ def check_column_count(columns: int) -> None:
 def inspect_json(
     path: str,
     mapping: Mapping[str, str],
+    chosen: Mapping[str, str],
     known: Mapping[str, str],
     fixed: Collection[str],
     max_rows: int,
     max_bytes: int,
 ) -> dict[str, Any]:
     """The columns of a JSON file with their types (`found`), which column of the table each goes to (`columns`), and
-    the columns that the table lacks (`new`, pairs of name and type). `known` are the table's, with their types;
-    `fixed` are those that keep theirs. `widened` are the others that need a wider one, with it."""
+    the columns that the table lacks (`new`, pairs of name and type). `chosen` are types that the caller gave; `known`
+    are the table's columns, with their types; `fixed` are those that keep theirs. `widened` are the others that need a
+    wider one, with it."""
     seen: dict[str, inference.ColumnValues] = {}
     types, count = dict(known), 0
     for batch in text_files.batches(Path(path)):
@@ -86,27 +88,37 @@ def inspect_json(
             seen.setdefault(name, inference.ColumnValues()).add(values)
             check_column_count(len(seen))
         count += len(batch)
-        if count > max_rows:
-            raise Invalid(f"source: the file has more than {max_rows} records.", code="too_large", field="source")
-        if count * len(seen) * MIN_VALUE_BYTES > max_bytes:
-            raise Invalid(
-                f"source: {count} records of {len(seen)} columns take up more than {max_bytes} bytes, though most are "
-                "empty. Split the file.",
-                code="too_large",
-                field="source",
-            )
+        _check_amount(count, len(seen), max_rows, max_bytes)
     if not seen:
         raise Invalid("source: this cannot be read as json. There is nothing in it.", field="source")
     for one in seen.values():
         one.has_null |= one.count < count
     columns = map_columns(list(seen), mapping)
-    new = {name: seen[name].column(target, "source") for name, target in columns.items() if target not in known}
-    found = {name: new[name].type if name in new else types[target] for name, target in columns.items()}
+    given = chosen_types(columns, chosen, known)
+    new = {
+        name: given.get(name) or seen[name].column(target, "source").type
+        for name, target in columns.items()
+        if target not in known
+    }
+    found = {name: new[name] if name in new else types[target] for name, target in columns.items()}
     widened = {name: kind for name, kind in types.items() if kind != known[name]}
     if widened and (misfit := find_json_misfit(path, {name: found[name] for name in found})):
         raise _misfit(misfit)  # a former value does not fit the type that a later one needs
-    new_columns = [[column.name, column.type] for column in new.values()]
+    new_columns = [[columns[name], kind] for name, kind in new.items()]
     return {"found": found, "columns": columns, "new": new_columns, "widened": widened}
+
+
+def _check_amount(rows: int, columns: int, max_rows: int, max_bytes: int) -> None:
+    """Raises Invalid for a file that holds too much."""
+    if rows > max_rows:
+        raise Invalid(f"source: the file has more than {max_rows} records.", code="too_large", field="source")
+    if rows * columns * MIN_VALUE_BYTES > max_bytes:
+        raise Invalid(
+            f"source: {rows} records of {columns} columns take up more than {max_bytes} bytes, though most are "
+            "empty. Split the file.",
+            code="too_large",
+            field="source",
+        )
 
 
 def _fitting_type(name: str, values: list[Any], kind: str, before: int, *, can_widen: bool) -> str:
@@ -133,6 +145,24 @@ def map_columns(found: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
     if len(set(columns.values())) < len(columns):
         raise Invalid("mapping: two columns of the file would go to one of the table.", field="mapping")
     return columns
+
+
+def chosen_types(columns: Mapping[str, str], chosen: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """The engine's types for columns of a file whose types the caller chose. `columns` are all of the file with those
+    of the table that they go to. Raises Invalid for a column that the file lacks or the `known` table has."""
+    if unknown := next((name for name in chosen if name not in columns), None):
+        there = ", ".join(list(columns)[:MAX_NAMES_SHOWN])
+        raise Invalid(f"types: the file has no column {unknown!r}. It has: {there}.", field="types")
+    for name in chosen:
+        if (kind := known.get(columns[name])) is not None and inference.chosen_type(
+            chosen[name], columns[name]
+        ) != kind:
+            raise Invalid(
+                f"types: the table has a column {columns[name]!r} of type {inference.plain_type(kind)}. Leave its type "
+                "out, or give the file's column another name.",
+                field="types",
+            )
+    return {name: inference.chosen_type(kind, columns[name]) for name, kind in chosen.items()}
 
 
 def find_json_misfit(path: str, types: Mapping[str, str]) -> str | None:

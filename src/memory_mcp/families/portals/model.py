@@ -1,8 +1,10 @@
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Format = Literal["json", "csv", "parquet", "db"]
 OnConflict = Literal["refuse", "append", "replace"]
+ColumnType = Literal["String", "Int64", "Float64", "Bool", "Date", "DateTime", "UUID"]  # that an import may be given
 Record = dict[str, Any]
 
 METADATA = "_mcp_metadata"  # the table with a portal's metadata
@@ -23,6 +25,17 @@ class NewColumn:
     name: str
     type: str
     default: str = ""  # an SQL expression
+
+
+@dataclass(frozen=True)
+class ColumnChoices:
+    """What the caller of an import chose for columns of the file."""
+
+    names: Mapping[str, str] = field(default_factory=dict)  # their names in the table
+    types: Mapping[str, ColumnType] = field(default_factory=dict)
+
+
+NO_CHOICES = ColumnChoices()
 
 
 @dataclass(frozen=True)
@@ -97,6 +110,21 @@ class Received:
 
     source: str  # for portal_import
     bytes: int
+
+
+@dataclass(frozen=True)
+class FileColumn:
+    """A column of a file, and the column of the table that it would go to."""
+
+    name: str
+    column: str
+    type: str
+
+
+@dataclass(frozen=True)
+class ImportPreview:
+    columns: list[FileColumn]
+    rows: list[list[str | None]]  # the first ones, as text
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,15 @@ from memory_mcp.families.portals import inference, inspection, storage, widening
 from memory_mcp.families.portals.address import TABLE
 from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, new_table_name
 from memory_mcp.families.portals.journal import StagedTable
-from memory_mcp.families.portals.model import Format, NewColumn, Table
+from memory_mcp.families.portals.model import (
+    NO_CHOICES,
+    ColumnChoices,
+    FileColumn,
+    Format,
+    ImportPreview,
+    NewColumn,
+    Table,
+)
 from memory_mcp.families.portals.record_writer import check_not_rounded, renaming_notices
 from memory_mcp.families.portals.widening import Widened
 
@@ -38,15 +46,31 @@ class _FileColumns:
     targets: Mapping[str, str]  # where each goes to
     wanted: Sequence[NewColumn]  # what the table lacks
     widened: Sequence[Widened]  # what gets a wider type in the table
+    converts_to_text: bool = False  # numbers of a JSON file may become texts, as the caller chose
 
-    def notices(self, mapping: Mapping[str, str]) -> list[str]:
-        """`mapping` are the names that the caller has given."""
-        renamed = {name: to for name, to in self.targets.items() if name != to and name not in mapping}
+    def notices(self, choices: ColumnChoices) -> list[str]:
+        renamed = {name: to for name, to in self.targets.items() if name != to and name not in choices.names}
         return [*renaming_notices(renamed), *map(str, self.widened)]
+
+    def types_in(self, known: Table | None) -> dict[str, str]:
+        """The type of each column of the table, with those that it lacks."""
+        there = {column.name: column.type for column in known.columns} if known else {}
+        return there | {column.name: column.type for column in self.wanted}
+
+
+def preview(engine: EngineConnections, source: SourceFile, table: str, choices: ColumnChoices) -> ImportPreview:
+    """The columns of a prepared file as they would be imported, and its first rows. Changes nothing."""
+    known = next((one for one in storage.tables(engine) if one.name == table), None)
+    limited = source.limited_engine(engine)
+    columns = _inspect(limited, source, choices, table, known)
+    types = columns.types_in(known)
+    shown = [FileColumn(name, to, inference.plain_type(types[to])) for name, to in columns.targets.items()]
+    rows = storage.first_rows(limited, str(source.path), source.format, [column.name for column in shown])
+    return ImportPreview(shown, rows)
 
 
 def load(
-    target: ImportTarget, source: SourceFile, table: str, mapping: Mapping[str, str]
+    target: ImportTarget, source: SourceFile, table: str, choices: ColumnChoices
 ) -> tuple[list[str], int, list[str]]:
     """Add the records of a prepared file to a table, which is made if it is missing: all of them or none. Returns the
     table, how many records there are, and notices."""
@@ -54,7 +78,7 @@ def load(
     known = next((one for one in storage.tables(target.engine) if one.name == table), None)
     target.check_conflicts([table], [table] if known else [])
     extended = None if target.on_conflict == "replace" else known
-    columns = _inspect(source.limited_engine(target.engine), source, mapping, table, extended)
+    columns = _inspect(source.limited_engine(target.engine), source, choices, table, extended)
     if known is extended and not columns.widened:
         count = _load_into(target.engine, source, table, known, table, columns)
         if columns.wanted:
@@ -65,7 +89,7 @@ def load(
             target.rename_staged([staged])
         finally:
             target.drop_leftovers()
-    return [table], count, columns.notices(mapping)
+    return [table], count, columns.notices(choices)
 
 
 StageFile = Callable[[str], AbstractContextManager[Path]]
@@ -90,10 +114,10 @@ def load_zip(
                     archive.worker.call(inspection.prepare, path, archive.format)
                 source = replace(archive, path=path, budget=budget)
                 former = extended.get(table)
-                columns = _inspect(source.limited_engine(target.engine), source, {}, table, former)
+                columns = _inspect(source.limited_engine(target.engine), source, NO_CHOICES, table, former)
                 one, count, size = _stage_records(target, source, table, former, columns)
             staged.append(one)
-            notices += [f"{table}: {notice}" for notice in columns.notices({})]
+            notices += [f"{table}: {notice}" for notice in columns.notices(NO_CHOICES)]
             total, budget = total + count, budget.without(count, size)
         check_not_cancelled(archive.cancelled)
         target.rename_staged(staged)
@@ -137,8 +161,7 @@ def _load_into(
     path, format_ = source.path, source.format
     stopping = source.limited_engine(engine)
     found, columns, wanted = inspected.types, inspected.targets, inspected.wanted
-    types = {column.name: column.type for column in known.columns} if known else {}
-    types |= {column.name: column.type for column in wanted}
+    types = inspected.types_in(known)
     read_as = {name: types[target] for name, target in columns.items()}
     temporary = new_table_name()
     try:
@@ -146,7 +169,9 @@ def _load_into(
             storage.create_like(engine, temporary, name)
             defaults = storage.defaults(engine, name)
             sure = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
-            storage.load_file(stopping, temporary, str(path), format_, columns, read_as, sure, defaults)
+            storage.load_file(
+                stopping, temporary, str(path), format_, columns, read_as, sure, defaults, inspected.converts_to_text
+            )
             count = storage.row_count(engine, temporary)
             source.check_amount(count, 0)  # the engine stops at a block of rows, not at a row
             _check_texts(stopping, path, format_, temporary, columns, types)
@@ -164,34 +189,45 @@ def _load_into(
 
 
 def _inspect(
-    engine: EngineConnections, source: SourceFile, mapping: Mapping[str, str], table: str, known: Table | None
+    engine: EngineConnections, source: SourceFile, choices: ColumnChoices, table: str, known: Table | None
 ) -> _FileColumns:
     try:
         if source.format == "json":
-            return _inspect_json(source, mapping, table, known)
+            return _inspect_json(source, choices, table, known)
         if source.format == "parquet":
             _check_parquet(engine, source)
         found = storage.file_columns(engine, str(source.path), source.format)
-        columns = inspection.map_columns(list(found), mapping)
-        wanted = _wanted(engine, source.path, source.format, found, columns, table, known)
+        columns = inspection.map_columns(list(found), choices.names)
+        chosen = inspection.chosen_types(columns, choices.types, _usual_types(table, known))
+        wanted = _wanted(engine, source.path, source.format, found, columns, chosen, table, known)
         return _FileColumns(found, columns, wanted, _widened(engine, source, found, columns, known))
     except (EngineError, UnicodeDecodeError) as exc:
         reason = f" {exc}" if isinstance(exc, EngineError) else ""
         raise Invalid(f"source: this cannot be read as {source.format}.{reason}", field="source") from exc
 
 
-def _inspect_json(source: SourceFile, mapping: Mapping[str, str], table: str, known: Table | None) -> _FileColumns:
+def _usual_columns(table: str, known: Table | None) -> list[NewColumn]:
+    """The columns that a missing table always gets."""
+    return [] if known else list(inference.WELL_KNOWN.get(table, ()))
+
+
+def _usual_types(table: str, known: Table | None) -> dict[str, str]:
+    """The types of columns that the table has whatever the file holds."""
+    there = (*(known.columns if known else ()), *_usual_columns(table, known))
+    return {column.name: column.type for column in there}
+
+
+def _inspect_json(source: SourceFile, choices: ColumnChoices, table: str, known: Table | None) -> _FileColumns:
     """The same for a JSON file, which a worker process reads."""
-    usual = [] if known else list(inference.WELL_KNOWN.get(table, ()))
-    there = {column.name: column.type for column in (*(known.columns if known else ()), *usual)}
+    usual, there = _usual_columns(table, known), _usual_types(table, known)
     fixed = [column.name for column in known.columns if column.primary] if known else list(there)
     seen = source.worker.call(
-        *(inspection.inspect_json, source.path, dict(mapping), there, fixed),
+        *(inspection.inspect_json, source.path, dict(choices.names), dict(choices.types), there, fixed),
         *(source.max_rows, source.max_expanded_bytes),
     )
     wanted = [*usual, *(NewColumn(*column) for column in seen["new"])]
     widened = [Widened(name, there[name], kind) for name, kind in seen["widened"].items()]
-    return _FileColumns(seen["found"], seen["columns"], wanted, widened)
+    return _FileColumns(seen["found"], seen["columns"], wanted, widened, "String" in choices.types.values())
 
 
 def _widened(
@@ -294,13 +330,14 @@ def _wanted(
     format_: Format,
     found: Mapping[str, str],
     columns: Mapping[str, str],
+    chosen: Mapping[str, str],
     table: str,
     known: Table | None,
 ) -> list[NewColumn]:
-    """The columns that a table needs for a CSV or Parquet file, with types by the rule for records."""
-    usual = [] if known else list(inference.WELL_KNOWN.get(table, ()))
-    there = {column.name for column in (*(known.columns if known else ()), *usual)}
-    new = [name for name, target in columns.items() if target not in there]
+    """The columns that a table needs for a CSV or Parquet file, with the chosen types, else by the rule for records."""
+    there = _usual_types(table, known)
+    wanted = [name for name, target in columns.items() if target not in there]
+    new = [name for name in wanted if name not in chosen]
     texts = [name for name in new if found[name] == "Nullable(String)"]
     with_null = storage.lists_with_null(engine, str(path), format_, {name: found[name] for name in new})
     key = next((name for name in new if columns[name] == inference.KEY), None)
@@ -316,10 +353,8 @@ def _wanted(
         seen |= {name: inference.date_type(*ends) for name, ends in dates.items()}
         seen |= dict.fromkeys(storage.code_columns(engine, str(path), found), "Nullable(String)")
     of_texts = format_ != "parquet"
-    return usual + [
-        NewColumn(
-            columns[name],
-            inference.column_type(seen[name], columns[name], of_texts=of_texts, has_null=name in with_null),
-        )
+    types = dict(chosen) | {
+        name: inference.column_type(seen[name], columns[name], of_texts=of_texts, has_null=name in with_null)
         for name in new
-    ]
+    }
+    return _usual_columns(table, known) + [NewColumn(columns[name], types[name]) for name in wanted]

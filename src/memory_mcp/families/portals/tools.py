@@ -11,8 +11,11 @@ from memory_mcp.families.portals.model import (
     MAX_DESCRIPTION_CHARS,
     MAX_NAME_CHARS,
     VIEWER,
+    ColumnChoices,
+    ColumnType,
     Exported,
     Format,
+    ImportPreview,
     OnConflict,
     Piece,
     Received,
@@ -107,6 +110,7 @@ class PortalImport(InPortal):
     format: Format
     table: TableName | None = Field(None, description="Or the file's name.")
     mapping: dict[str, str] = Field({}, description="{file's column: table's}")
+    types: dict[str, ColumnType] = Field({}, description="{file's column: type}, where not as guessed.")
     on_conflict: OnConflict | None = Field(
         None, alias="onConflict", description="If a table exists; usually append, for db refuse."
     )
@@ -121,10 +125,10 @@ def portal_import(call: Call[Portals], arguments: PortalImport) -> PortalImporte
         arguments.source,
         arguments.format,
         arguments.table,
-        arguments.mapping,
         call.progress,
         call.cancelled,
         arguments.on_conflict,
+        ColumnChoices(arguments.mapping, arguments.types),
     )
 
 
@@ -214,6 +218,36 @@ def portal_upload(call: Call[Portals], arguments: PortalUpload) -> Received:
     """Upload a file piece by piece, for portal_import, which deletes it. A file that is not imported is deleted after
     an hour; ten such files can wait at a time."""
     return call.operations.imports.receive(call.caller, arguments.name, arguments.offset, arguments.data)
+
+
+class PortalPreview(InPortal):
+    source: FilePath = Field(description="As portal_upload answered.")
+    format: Format
+    table: TableName | None = Field(None, description="Where it would go to; or the file's name.")
+    mapping: dict[str, str] = Field({}, description="{file's column: table's}")
+    types: dict[str, ColumnType] = Field({}, description="{file's column: type}, where not as guessed.")
+
+
+@portals.tool(
+    PortalPreview,
+    answers=ImportPreview,
+    title="Preview an import",
+    needs=Scope.WRITE,
+    idempotent=True,
+    app_only=True,
+    ui=FOR_THE_VIEWER,
+)
+def portal_preview(call: Call[Portals], arguments: PortalPreview) -> ImportPreview:
+    """The columns of an uploaded file as portal_import would import them, and its first rows. Changes nothing."""
+    return call.operations.imports.preview(
+        call.caller,
+        arguments.uri,
+        arguments.source,
+        arguments.format,
+        arguments.table,
+        ColumnChoices(arguments.mapping, arguments.types),
+        call.cancelled,
+    )
 
 
 class PortalDownload(Arguments):

@@ -29,6 +29,7 @@ from memory_mcp.server.rest.shapes import (
     NotesPage,
     ProjectDrawn,
     RelationDrawn,
+    TitlesShown,
     Unread,
     WriteShown,
     WritesShown,
@@ -125,6 +126,18 @@ def list_notes(app: TheApp, person: ThePerson, wanted: Annotated[NotesPart, Quer
         notes=[NoteListed.model_validate(vars(note)) for note in found],
         next=f"{following.updated_at},{following.seq}" if following else None,
     )
+
+
+@user_router.get("/notes/titles", responses=refusals(422))
+def note_titles(
+    app: TheApp,
+    person: ThePerson,
+    q: Annotated[str, Query(description="A part of the title.", max_length=300, pattern=TEXT)] = "",
+    limit: Annotated[int, Query(ge=1, le=50)] = 10,
+) -> TitlesShown:
+    """Titles of your notes that start with a text, then those that contain it: for a link that is being written."""
+    require(person, "notes", Scope.READ)
+    return TitlesShown(titles=app.notes.reader.titles_like(person, q, limit))
 
 
 @user_router.get("/notes/facets", responses=refusals(422))

@@ -239,6 +239,10 @@ class NoteListed(BaseModel):
     source: Source
 
 
+class TitlesShown(BaseModel):
+    titles: list[str]
+
+
 class NotesPage(BaseModel):
     notes: list[NoteListed] = Field(
         description="The latest written first, or as `order` says; in a search, the best match first."

@@ -4,7 +4,8 @@ import { useDraft } from '../../shared/draft'
 import { bytes, errorMessage, number, plural } from '../../shared/format'
 import { showError, toast } from '../../shared/toast'
 import { DeletePermanently, focus } from '../../viewer/delete-permanently'
-import { ACCEPTED, importFile, tableName } from '../../viewer/files'
+import { ACCEPTED } from '../../viewer/files'
+import { ImportForm } from '../../viewer/import-form'
 import { formatViewState, parseViewState, type Permissions, type ViewState } from '../../viewer/view-state'
 import { Viewer } from '../../viewer/viewer'
 import '../../viewer/viewer.css'
@@ -102,25 +103,30 @@ function PortalList() {
 function NewPortal() {
   const [name, setName] = useState('')
   const [file, setFile] = useState<File | null>(null)
-  const [isBusy, setBusy] = useState(false)
-  const [error, setError] = useState('')
-  async function createPortal(event: Event) {
-    event.preventDefault()
-    if (!file || isBusy) return
-    const [namespace, portal] = (name.includes('/') ? name : `default/${name}`).split('/') as [string, string]
-    setBusy(true)
-    setError('')
-    try {
-      const imported = await importFile(bridge, `mem://${namespace}/${portal}`, file, tableName(file.name), () => {})
-      toast(`Imported ${plural(imported, 'row')}`)
-      navigate(href(['portals', namespace, portal]))
-    } catch (error) {
-      setError(errorMessage(error))
-      setBusy(false)
-    }
-  }
+  const [isImporting, setImporting] = useState(false)
+  const [namespace, portal] = (name.includes('/') ? name : `default/${name}`).split('/') as [string, string]
+  if (file && isImporting)
+    return (
+      <section class="card viewer" aria-label={`New portal ${namespace}/${portal}`}>
+        <ImportForm
+          bridge={bridge}
+          uri={`mem://${namespace}/${portal}`}
+          tables={[]}
+          file={file}
+          onClose={() => setImporting(false)}
+          onImported={() => Promise.resolve(navigate(href(['portals', namespace, portal])))}
+        />
+      </section>
+    )
   return (
-    <form class="card bar" aria-label="New portal" onSubmit={createPortal}>
+    <form
+      class="card bar"
+      aria-label="New portal"
+      onSubmit={(event) => {
+        event.preventDefault()
+        setImporting(true)
+      }}
+    >
       <label>
         New portal{' '}
         <input
@@ -141,14 +147,7 @@ function NewPortal() {
           onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
         />
       </label>
-      <button class="primary" disabled={isBusy}>
-        Import
-      </button>
-      {error && (
-        <p class="error" role="alert">
-          {error}
-        </p>
-      )}
+      <button class="primary">Next</button>
     </form>
   )
 }
@@ -185,6 +184,7 @@ function PortalPage({ uri }: { uri: string }) {
             onStateChange={storeViewState}
             revision={listed.value?.revision}
             permissions={permissions}
+            stateHref={(state) => href(route.value.path, formatViewState(state))}
           />
         )}
       </Await>

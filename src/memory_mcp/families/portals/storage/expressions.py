@@ -14,6 +14,11 @@ STRICT_SETTINGS = {
     "max_insert_block_size": 10_000_000,
     "async_insert": 0,
 }
+# For columns that the caller of an import wants as text
+CONVERTING_SETTINGS = {
+    "input_format_json_read_numbers_as_strings": 1,
+    "input_format_json_read_bools_as_strings": 1,
+}
 
 
 def quote(name: str) -> str:

@@ -8,6 +8,7 @@ from memory_mcp.engines.chdb.parameters import literal
 from memory_mcp.families.portals.inference import KEY
 from memory_mcp.families.portals.model import FileSize
 from memory_mcp.families.portals.storage.expressions import (
+    CONVERTING_SETTINGS,
     FORMATS,
     INFERENCE_SETTINGS,
     STRICT_SETTINGS,
@@ -20,12 +21,25 @@ from memory_mcp.families.portals.storage.rows import fill_table
 _WHOLE = re.compile(r"\bU?Int(8|16|32|64|128)\b")
 _IN_NFC = "if(isValidUTF8({}), normalizeUTF8NFC({}), {})"
 SAMPLE_ROWS = 1000  # of a file; columns that fit in them are checked in all rows
+PREVIEW_ROWS = 20
+PREVIEW_CHARS = 200  # of a value
 
 
 def file_columns(engine: EngineConnections, path: str, format_: str) -> dict[str, str]:
     """The columns of a file and the types the engine sees in them."""
     rows = engine.rows(f"DESCRIBE TABLE file({literal(path)}, '{FORMATS[format_]}') SETTINGS {INFERENCE_SETTINGS}")
     return {row["name"]: row["type"] for row in rows}
+
+
+def first_rows(engine: EngineConnections, path: str, format_: str, names: Sequence[str]) -> list[list[str | None]]:
+    """The first rows of a file, as text."""
+    values = ", ".join(f"leftUTF8(toString({quote(name)}), {PREVIEW_CHARS}) AS c{at}" for at, name in enumerate(names))
+    source = f"file({literal(path)}, '{FORMATS[format_]}')"
+    if format_ == "csv":  # as they are in the file: 01234 is no number
+        structure = ", ".join(f"{quote(name)} Nullable(String)" for name in names)
+        source = f"file({literal(path)}, 'CSVWithNames', {literal(structure)})"
+    rows = engine.rows(f"SELECT {values} FROM {source} LIMIT {PREVIEW_ROWS} SETTINGS {INFERENCE_SETTINGS}")
+    return [[row[f"c{at}"] for at in range(len(names))] for row in rows]
 
 
 def parquet_metadata(engine: EngineConnections, path: str) -> FileSize:
@@ -107,12 +121,13 @@ def load_file(
     types: Mapping[str, str],
     sure: Collection[str],
     defaults: Mapping[str, str],
+    converts_to_text: bool = False,
 ) -> None:
     """Read a file into an empty table.
 
     `columns` has the table's column for each of the file's, `types` the type that each is read as; `sure` are those
     whose type the file itself states. `defaults` are the values for columns of the table where the file has none; a
-    missing key without a default is refused.
+    missing key without a default is refused. `converts_to_text`: numbers and booleans of JSON may become texts.
     """
     # The engine wraps what is too wide, and takes null for zero.
     wide = {name: types[name] if name in sure else _WHOLE.sub("Int256", types[name]) for name in columns}
@@ -124,8 +139,9 @@ def load_file(
         _column_value(name, wide[name], types[name], defaults.get(target), is_text=format_ == "parquet")
         for name, target in columns.items()
     )
+    strict = {**STRICT_SETTINGS, **(CONVERTING_SETTINGS if converts_to_text else {})}
     settings = ", ".join(
-        f"{name} = {value}" for name, value in STRICT_SETTINGS.items() if name != "input_format_skip_unknown_fields"
+        f"{name} = {value}" for name, value in strict.items() if name != "input_format_skip_unknown_fields"
     )
     fill_table(
         engine,
