@@ -59,6 +59,7 @@ class Target:
     writer: str  # a key that may do everything in its own tenant
     reader: str  # a key that may read
     seconds: float
+    only: str = ""  # the name of the one attack to make; all of them without a name
 
 
 class Attacks:
@@ -81,12 +82,13 @@ class Attacks:
                 (self._crafted_states, STATES),
                 (self._long_searches, SEARCHERS),
             ):
-                for number in range(times):
-                    together.create_task(self._repeat(attack, number))
+                if self._target.only in ("", _name(attack)):
+                    for number in range(times):
+                        together.create_task(self._repeat(attack, number))
 
     async def _repeat(self, attack: Callable[[int], Awaitable[str]], number: int) -> None:
         """Attack again and again, whatever the server does about it."""
-        count = self.counts.setdefault(attack.__name__.strip("_"), Counter())
+        count = self.counts.setdefault(_name(attack), Counter())
         while (left := self._end - time.monotonic()) > 0:
             try:
                 async with asyncio.timeout(min(left, CALL_TIMEOUT_S)):
@@ -294,6 +296,10 @@ BOMBS: list[tuple[str, Callable[[], bytes], str]] = [
     ("deep.json", nested_json, "json"),
     ("wide.json", wide_json, "json"),
 ]
+
+
+def _name(attack: Callable[[int], Awaitable[str]]) -> str:
+    return attack.__name__.strip("_")
 
 
 def _reason(text: str) -> str:

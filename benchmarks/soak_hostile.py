@@ -240,13 +240,13 @@ class Soaked:
     counts: dict[str, Counter[str]]
 
 
-def soak(server: HostedServer, keys: dict[str, str], seconds: float) -> Soaked:
+def soak(server: HostedServer, keys: dict[str, str], seconds: float, only: str) -> Soaked:
     victim = Victim(server.port, keys["victim"])
     asyncio.run(victim.prepare())
     asyncio.run(_prepare_hostile(server.port, keys["writer"]))
     alone, watch_alone = asyncio.run(measure(server, victim, seconds / 2))
     span = seconds + ATTACK_LEAD_S + MAX_STOP_S  # the server is stopped while it is still attacked
-    target = hostile.Target(server.port, keys["writer"], keys["reader"], span)
+    target = hostile.Target(server.port, keys["writer"], keys["reader"], span, only)
     with attacking(target) as attackers:
         time.sleep(ATTACK_LEAD_S)
         attacked, watch_attacked = asyncio.run(measure(server, victim, seconds))
@@ -273,7 +273,7 @@ def main() -> None:
         data_dir, log = Path(folder) / "data", Path(folder) / "log"
         keys = make_keys(data_dir)
         with serving(data_dir, log) as server:
-            soaked = soak(server, keys, options.seconds)
+            soaked = soak(server, keys, options.seconds, options.only)
         complaints = _complaints(log)
     failed = soaked.alone.failed + soaked.attacked.failed
     is_fast = _print_calls(soaked)
@@ -339,6 +339,7 @@ def _print_server(soaked: Soaked, complaints: Counter[str]) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make soak-hostile", description=__doc__)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="how long the attacks last [SECONDS]")
+    parser.add_argument("--only", default="", help="make one attack alone, such as slow_queries")
     parser.add_argument("--dir", type=Path, help="where to put the data, such as another disk")
     return parser.parse_args()
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import os
 import re
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -19,7 +21,9 @@ import pytest
 
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.errors import Unavailable
-from memory_mcp.server.thread_pools import ONE_USER, Shares, Slots, Workers
+from memory_mcp.server.http import HANDSHAKE_BURST
+from memory_mcp.server.thread_pools import HASHING_NICENESS, ONE_USER, Pools, Shares, Slots, Workers
+from memory_mcp.settings import Settings
 from tests.processes import run
 from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import MODERN, Http, Stdio, http_server, modern_meta
@@ -101,6 +105,21 @@ async def test_one_local_user_with_many_quick_calls_is_never_refused() -> None:
     assert answers == list(range(1000))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="niceness of each thread")
+async def test_only_the_threads_that_compare_unknown_keys_have_a_low_priority() -> None:
+    """Every call of a known key passes the others, again and again."""
+    pools, own = Pools.from_settings(Settings(transport="http")), os.getpriority(os.PRIO_PROCESS, 0)
+
+    def added() -> int:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) - own
+
+    given = {
+        pool.name: await pool.run(added, user="eve", family="keys")
+        for pool in (pools.reading, pools.writing, pools.access, pools.hashing)
+    }
+    assert given == {"reading": 0, "writing": 0, "access": 0, "hashing": HASHING_NICENESS}
+
+
 # Over the wire
 
 
@@ -166,6 +185,41 @@ def test_a_user_who_blocks_threads_gets_retry_after_and_blocks_no_other(server: 
             for refused in first_done(under_way, 22):
                 assert refused["error"]["data"] == {"error": "unavailable", "retry_after": 5}
         assert sum("result" in one.result() for one in under_way) == 2  # what had begun is done in the end
+
+
+def test_wrong_keys_wait_in_threads_of_their_own(server: Http, eve: Http) -> None:
+    wrong = f"{eve.key}"[:-4] + "zzzz"
+
+    def attack(_: int) -> int:
+        with httpx.Client(base_url=server.url, timeout=60) as client:
+            return client.post("/mcp", headers={"Authorization": f"Bearer {wrong}"}, json={}).status_code
+
+    with ThreadPoolExecutor(24) as attackers:
+        under_way = [attackers.submit(attack, number) for number in range(24)]
+        eventually(lambda: gauge(server, "memory_mcp_calls_waiting", "hashing") > 0)
+        assert gauge(server, "memory_mcp_threads_busy", "hashing") == 4  # half of eight, for one address
+        assert gauge(server, "memory_mcp_calls_waiting", "access") == 0
+        assert eve.modern_call("commit_memory", scope="vault", key="there", content="c")["committed"]
+        # The others waited for longer than queue_seconds.
+        assert {one.result() for one in under_way} <= {401, 503}
+
+
+def test_handshakes_of_one_user_beyond_a_rate_wait(tmp_path: Path) -> None:
+    """And no other request: neither of another user, nor one in a session."""
+    flags = ["--embedder", "none", "--families", "vault", "--user-handshakes", "1"]
+    with http_server(tmp_path, *flags) as own, ThreadPoolExecutor(HANDSHAKE_BURST + 8) as attackers:
+        cli(own, "users", "add", "eve")
+        eve = replace(own, key=cli(own, "keys", "create", "--user", "eve", "--name", "k")["key"])
+
+        def shake_hands(_: int) -> None:
+            with httpx.Client(base_url=own.url, timeout=60) as client:
+                replace(eve, client=client).handshake()
+
+        under_way = [attackers.submit(shake_hands, number) for number in range(HANDSHAKE_BURST + 8)]
+        first_done(under_way, HANDSHAKE_BURST)
+        own.handshake()
+        assert eve.modern_call("commit_memory", scope="vault", key="k", content="c")["committed"]
+        assert not all(one.done() for one in under_way)
 
 
 def test_rest_has_the_same_shares_and_says_retry_after(server: Http, eve: Http) -> None:

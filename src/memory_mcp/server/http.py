@@ -35,6 +35,7 @@ from memory_mcp.server.middleware.authentication import AuthenticationMiddleware
 from memory_mcp.server.middleware.body_limit import BodyLimitMiddleware
 from memory_mcp.server.middleware.error_format import ErrorFormatMiddleware
 from memory_mcp.server.middleware.origin import LOOPBACK, OriginMiddleware, is_loopback
+from memory_mcp.server.middleware.pace import Pace
 from memory_mcp.server.middleware.rate_limit import RateLimitMiddleware
 from memory_mcp.server.middleware.request_id import RequestIdMiddleware
 from memory_mcp.server.open_sessions import OpenSessions
@@ -48,6 +49,7 @@ from memory_mcp.sessions import Connection
 log = logging.getLogger(__name__)
 
 KEY_CHECK_INTERVAL_S = 0.5  # between two checks of the keys of open streams
+HANDSHAKE_BURST = 40  # handshakes of one user that are not delayed at once
 
 
 def run(app: App) -> None:
@@ -83,6 +85,7 @@ class HttpServer:
         self._relays: RelayListener | None = None  # if no other server serves the stdio clients
         self._ending: set[asyncio.Task[None]] = set()
         self.readiness = http_server.Readiness(app.settings.drain_seconds, app.access.check_database)
+        self._handshakes = Pace(app.settings.user_handshakes, HANDSHAKE_BURST)  # by user
         self._metrics = Metrics(app, self.mcp.pools)
         self.mcp.tool_calls.on_call.append(self._metrics.count)
         self.app = self._create_asgi_app()
@@ -113,7 +116,7 @@ class HttpServer:
 
     def _routes(self) -> list[BaseRoute]:
         return [
-            Route("/mcp", McpEndpoint(StreamableHTTPASGIApp(self._manager), self.mcp.open_sessions)),
+            Route("/mcp", self._endpoint()),
             Route("/mcp/sse", _Asgi(self._serve_sse), methods=["GET"]),
             Route("/mcp/messages", _Asgi(self._sse.handle_post_message)),
             Route("/healthz", http_server.health, methods=["GET"]),
@@ -121,6 +124,9 @@ class HttpServer:
             Route("/metrics", self._metrics.answer, methods=["GET"]),
             *pages.routes(),
         ]
+
+    def _endpoint(self) -> "McpEndpoint":
+        return McpEndpoint(StreamableHTTPASGIApp(self._manager), self.mcp.open_sessions, self._handshakes)
 
     def _middleware(self) -> list[Middleware]:
         app = self._app
@@ -144,7 +150,7 @@ class HttpServer:
                 protects="/mcp",
                 anyone=local_caller(app) if app.settings.auth == "none" else None,
                 limited=app.settings.rate_limits,
-                workers=self.mcp.pools.access,
+                pools=self.mcp.pools,
             ),
             Middleware(RateLimitMiddleware, limits=app.access.limits, workers=self.mcp.pools.access),
             Middleware(BodyLimitMiddleware),
@@ -186,6 +192,7 @@ class HttpServer:
     async def _serve_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = scope[CALLER]
         line = StreamClient(caller, Connection(caller.user, new_id()), "sse")
+        await self._handshakes.wait(caller.user)
         async with self._sse.connect_sse(scope, receive, send) as (read, write):
             with (
                 anyio.CancelScope() as until_the_end,
@@ -214,16 +221,20 @@ class McpCors(CORSMiddleware):
 
 
 class McpEndpoint:
-    """ASGI application: Streamable HTTP, which also notices when the client of a call disconnects."""
+    """ASGI application: Streamable HTTP, which also notices when the client of a call disconnects, and delays a user's
+    handshakes beyond a rate, before it reads them."""
 
-    def __init__(self, app: ASGIApp, open_sessions: OpenSessions) -> None:
+    def __init__(self, app: ASGIApp, open_sessions: OpenSessions, handshakes: Pace) -> None:
         self._app = app
         self._open_sessions = open_sessions
+        self._handshakes = handshakes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         disconnect = scope[DISCONNECT] = Disconnect()
         headers = MutableHeaders(scope=scope)
         del headers["last-event-id"]  # events have no ids here: a stream starts with the next event
+        if scope["method"] == "POST" and sdk.begins_session(headers):
+            await self._handshakes.wait(scope[CALLER].user)
         with self._open_sessions.request(headers.get("mcp-session-id")):
             await self._app(scope, disconnect.watch(receive), send)
 

@@ -73,7 +73,7 @@ def asgi(app: HubApp) -> FastAPI:
                 protects="/api/sync",
                 anyone=None,
                 limited=False,
-                workers=pools.access,
+                pools=pools,
             ),
             Middleware(UnpackMiddleware),
         ],

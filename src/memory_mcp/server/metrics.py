@@ -93,7 +93,7 @@ class Metrics:
     async def answer(self, request: Request) -> Response:
         read = self._text if self._is_near(request) else partial(self._text_for_key, request)
         try:
-            for pool in (self._pools.reading, self._pools.writing, self._pools.access):
+            for pool in (self._pools.reading, self._pools.writing, self._pools.access, self._pools.hashing):
                 self._busy.labels(pool.name).set(pool.slots.held)
                 self._waiting.labels(pool.name).set(pool.slots.waiting)
             text = await self._pools.access.run(read, user=ip_of(request.scope) or "", family="metrics")

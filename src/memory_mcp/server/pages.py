@@ -164,8 +164,8 @@ async def _cookie(request: Request, token: str | None) -> str:
 
 
 async def _run(request: Request, work: Callable[[], T]) -> T:
-    """Run in the threads for sign-ins, of which each address has its share."""
-    return await pools_of(request).access.run(work, user=ip_of(request.scope) or "", family="sign-in")
+    """Run in the threads that compare passwords, of which each address has its share."""
+    return await pools_of(request).hashing.run(work, user=ip_of(request.scope) or "", family="sign-in")
 
 
 def _page(inner: str, status: int = 200, error: AppError | None = None) -> HTMLResponse:

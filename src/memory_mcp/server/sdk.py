@@ -1,5 +1,6 @@
 """The private names of the MCP SDK that this server touches, all of them. Checked by tests on every upgrade."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from mcp.server.connection import Connection
@@ -8,7 +9,16 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["Context", "ReadStream", "WriteStream", "connection", "end_session", "end_streams", "is_modern"]
+__all__ = [
+    "Context",
+    "ReadStream",
+    "WriteStream",
+    "begins_session",
+    "connection",
+    "end_session",
+    "end_streams",
+    "is_modern",
+]
 
 Context = ServerRequestContext[Any, Any]
 
@@ -28,6 +38,11 @@ async def end_streams(manager: StreamableHTTPSessionManager) -> None:
     """End every open Streamable HTTP session, so that a shutdown does not wait for clients to disconnect."""
     for transport in list(manager._server_instances.values()):
         await transport.terminate()
+
+
+def begins_session(headers: Mapping[str, str]) -> bool:
+    """Whether a POST can only be a handshake: it names no session, and no protocol version without a handshake."""
+    return "mcp-session-id" not in headers and headers.get("mcp-protocol-version") not in MODERN_PROTOCOL_VERSIONS
 
 
 def is_modern(ctx: Context) -> bool:

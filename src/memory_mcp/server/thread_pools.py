@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 MAX_WAITING_PER_USER = 1000  # calls; a client over stdio has at most 256 under way
 RETRY_AFTER_S = 5
 ACCESS_THREADS = 8
-ACCESS_NICENESS = 10  # a wrong key takes a quarter of a second of a processor, and anyone can send it
+HASHING_THREADS = 8
+HASHING_NICENESS = 10  # a wrong key takes a quarter of a second of a processor, and anyone can send it
 
 T = TypeVar("T")
 
@@ -239,11 +240,12 @@ def _refusal() -> Unavailable:
 @dataclass(frozen=True)
 class Pools:
     """All threads that answer callers. The pools are separate, so that writers who wait for a lock do not delay
-    readers, and busy families do not delay the check of keys and sign-ins."""
+    readers, busy families do not delay the check of keys and sign-ins, and wrong keys do not delay known ones."""
 
     reading: Workers
     writing: Workers
-    access: Workers  # keys, sign-ins, limits and metrics; by address until the user is known
+    access: Workers  # keys that were verified before, sign-ins, limits and metrics; by address until the user is known
+    hashing: Workers  # keys that were not, and passwords, by address; at a low priority
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Pools":
@@ -251,11 +253,12 @@ class Pools:
         return cls(
             reading=Workers("reading", settings.read_threads, shares=shares, max_wait_s=wait_s),
             writing=Workers("writing", settings.write_threads, shares=shares, max_wait_s=wait_s),
-            access=Workers(
-                *("access", ACCESS_THREADS),
+            access=Workers("access", ACCESS_THREADS, shares=Shares(user_family=1 / 2), max_wait_s=wait_s),
+            hashing=Workers(
+                *("hashing", HASHING_THREADS),
                 shares=Shares(user_family=1 / 2),
                 max_wait_s=wait_s,
-                niceness=ACCESS_NICENESS,
+                niceness=HASHING_NICENESS,
             ),
         )
 

@@ -95,6 +95,13 @@ class Settings(BaseModel):
         description="How many HTTP sessions with a handshake one user may have open. Beyond that, the one that has "
         "been idle longest ends.",
     )
+    user_handshakes: int = Field(
+        10,
+        ge=1,
+        le=10_000,
+        description="How many HTTP sessions a second one user may open. The first 40 are opened at once; beyond that, "
+        "a handshake waits.",
+    )
     max_user_streams: int = Field(
         200,
         ge=1,
@@ -229,6 +236,12 @@ class Settings(BaseModel):
     export_bytes: int = Field(
         2_000_000_000, ge=1, description="How many bytes portal_export writes: of records, or of a db file."
     )
+    export_rate: int = Field(
+        25_000_000,
+        ge=1_000_000,
+        description="How many bytes a second the exports of one portal write together, after the first 64 MB. Other "
+        "users' writes wait for the same disk.",
+    )
     export_quota: int = Field(
         4_000_000_000, ge=1_000_000, description="How many bytes the files in a user's exports/ may take up together."
     )
@@ -237,6 +250,13 @@ class Settings(BaseModel):
         ge=1,
         le=36_500,
         description="How many days a file stays in exports/ of a further user. The local user's files stay.",
+    )
+    user_transfers: int = Field(
+        4,
+        ge=1,
+        le=8,
+        description="How many imports, and how many exports, of one user a server runs at once. It runs 8 of each in "
+        "all, and refuses further ones.",
     )
     hooks: bool = Field(
         True, description="Whether `memory-mcp hook` does anything. `connect CLIENT --auto` makes a client call it."

@@ -136,7 +136,8 @@ class Broker:
             case "run afresh":
                 return engine.run_on_new_connection(client, sql, request["made"], stops=request["stops"])
             case "export":
-                return engine.export(client, sql, request["path"], request["format"], request["limits"])
+                target = request["path"], request["format"]
+                return engine.export(client, sql, *target, request["limits"], request["bytes_per_s"])
             case "check archive":
                 return engine.check_archive(request["name"])
             case "check restored":

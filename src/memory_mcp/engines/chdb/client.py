@@ -43,7 +43,7 @@ MAX_STATEMENTS = 4
 MAX_WAIT_S = 60.0  # for one of those to end
 MAX_EXPORT_WAIT_S = 600.0
 MAX_STATEMENT_S = 3600  # for a statement of the server: the largest import takes far less
-MAX_EXPORT_S = 120
+MAX_EXPORT_S = 180  # enough for two of 2 GB at the default rate
 MAX_COUNT_S = 60  # to count the rows of an export
 KILL_GRACE_S = 5.0  # after an engine should have ended a request itself
 PROBE_INTERVAL_S = 10.0  # between two checks that a busy engine still responds
@@ -91,7 +91,9 @@ class EngineConnections:
     def __init__(self, folder: Path, limits: dict[str, int], rules: EngineRules | None = None) -> None:
         self._folder = folder
         self._limits = limits
-        self._process = EngineProcess(folder, rules or EngineRules())
+        rules = rules or EngineRules()
+        self._process = EngineProcess(folder, rules)
+        self._export_bytes_per_s = rules.export_bytes_per_s
         self._queries = threading.BoundedSemaphore(MAX_QUERIES)
         self._exports = threading.BoundedSemaphore(MAX_EXPORTS)
         self._statements = threading.BoundedSemaphore(MAX_STATEMENTS)
@@ -146,7 +148,8 @@ class EngineConnections:
         Returns how many rows it has."""
         limits = {name: value for name, value in self._limits.items() if name in ("max_memory_usage", "max_threads")}
         limits |= {"max_result_bytes": max_bytes, "max_execution_time": MAX_EXPORT_S}
-        request = {"op": "export", "sql": sql, "path": str(path), "format": format_, "limits": limits}
+        target = {"path": str(path), "format": format_, "bytes_per_s": self._export_bytes_per_s}
+        request = {"op": "export", "sql": sql, **target, "limits": limits}
         with self._acquire(self._exports, MAX_EXPORT_WAIT_S):
             return int(self._request(request, MAX_EXPORT_S + MAX_COUNT_S, field=field))
 

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from memory_mcp.engines.chdb import sql_policy
@@ -54,9 +55,11 @@ class Reader:
         lines = self._connection.run(f"{vetted.text}\nFORMAT JSONCompactEachRowWithNamesAndTypes", given)
         return _pack_result(lines, time.perf_counter() - began)
 
-    def export(self, sql: str, path: str, format_: str) -> None:
+    def export(self, sql: str, format_: str, file: AbstractContextManager[str]) -> None:
+        """Write the result to a file, which is opened once the query is allowed."""
         text = self._vet(sql, {}).text
-        self._connection.run(f"{text}\nINTO OUTFILE {literal(path)} FORMAT {format_}", {})
+        with file as path:
+            self._connection.run(f"{text}\nINTO OUTFILE {literal(path)} TRUNCATE FORMAT {format_}", {})
 
     def close(self) -> None:
         self._connection.close()

@@ -14,6 +14,7 @@ from typing import Any
 from memory_mcp.engines.chdb import archive, frames, sql_policy
 from memory_mcp.engines.chdb.connections import ChdbConnection, Reader
 from memory_mcp.engines.chdb.deadlines import EngineClient
+from memory_mcp.engines.chdb.paced_file import WriteRate, open_paced
 from memory_mcp.engines.chdb.parameters import literal
 from memory_mcp.engines.chdb.sql_policy import ATTACHED_PREFIX, DATABASE
 from memory_mcp.engines.chdb.vetting import Inspector, QueryVetting
@@ -43,6 +44,7 @@ class Engine:
         self._address = f"{folder / 'db'}?config-file={HERE / 'config.xml'}&backups.allowed_path={folder / 'staging'}"
         self._owner = ChdbConnection(self._as_owner)
         self._writing = threading.Lock()
+        self._exported = WriteRate()
         self._writer: EngineClient | None = None  # the client, for a statement that stops when it leaves
         self._inspector = Inspector(ChdbConnection(self._as_owner))
         self._clean()
@@ -158,8 +160,11 @@ class Engine:
         connection.query("SET allow_ddl = 0, allow_introspection_functions = 0, readonly = 1")
         return connection
 
-    def export(self, client: EngineClient, sql: str, path: str, format_: str, limits: dict[str, int]) -> bytes:
+    def export(
+        self, client: EngineClient, sql: str, path: str, format_: str, limits: dict[str, int], bytes_per_s: int
+    ) -> bytes:
         """Write the result of a caller's query to a file of ours, within these limits. Returns the number of rows."""
+        delay_s = partial(self._exported.delay_s, bytes_per_s=bytes_per_s)
         with self._staging(client, path):
             reader = self.reader(
                 {
@@ -170,7 +175,9 @@ class Engine:
                 client.tag,
             )
             try:
-                reader.export(sql, path, {"json": "JSONEachRow", "lines": "JSONEachRow"}.get(format_, format_))
+                written_as = {"json": "JSONEachRow", "lines": "JSONEachRow"}.get(format_, format_)
+                reader.export(sql, written_as, open_paced(path, delay_s, lambda: not client.has_left()))
+                client.check_waiting()
             finally:
                 reader.close()
             format_to_count = _COUNT_FORMATS.get(format_, f"'{format_}'")

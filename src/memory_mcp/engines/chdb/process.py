@@ -21,7 +21,7 @@ from memory_mcp.engines.chdb import frames, peer, sandbox
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.glob import find
 from memory_mcp.engines.files.lock import FileLock, is_free
-from memory_mcp.engines.isolation.launch import start_module
+from memory_mcp.engines.isolation.launch import exit_status, reap, start_module
 from memory_mcp.errors import Unavailable
 from memory_mcp.operating_system import MAX_NICENESS
 
@@ -50,6 +50,7 @@ class EngineRules:
     max_engines: int = 8  # at once, started by all servers together, for the portals below `root`
     root: Path | None = None  # a user's portals; None where nothing counts them
     idle_s: float = 60.0  # from the last request to the end of an engine
+    export_bytes_per_s: int = 25_000_000  # that all exports of a portal write together
 
 
 def is_installed() -> bool:
@@ -175,7 +176,7 @@ class EngineProcess:
                 self.kill_hung()
                 raise Unavailable("The engine of this portal does not start. Look at the log, or try again.")
             if not self._is_starting():
-                failed += bool(started and started.returncode)
+                failed += bool(started and exit_status(started))
                 if failed >= MAX_FAILED_STARTS:
                     raise Unavailable("The engine of this portal ends as soon as it starts. Look at the log.")
                 started = self._started = self._start()
@@ -184,7 +185,7 @@ class EngineProcess:
 
     def _is_starting(self) -> bool:
         """Whether an engine is on its way, also for an earlier call whose client has left."""
-        is_alive = self._started is not None and self._started.poll() is None
+        is_alive = self._started is not None and exit_status(self._started) is None
         return is_alive or is_running(self._folder)
 
     def kill_hung(self) -> None:
@@ -219,7 +220,7 @@ class EngineProcess:
         with FileLock(self._rules.root).acquire():
             self._free_slot(self._rules.root)
             started = self._spawn()
-            while started.poll() is None and not is_running(self._folder):  # then the next one counts it
+            while exit_status(started) is None and not is_running(self._folder):  # then the next one counts it
                 time.sleep(POLL_INTERVAL_S)
         return started
 
@@ -264,7 +265,7 @@ class EngineProcess:
     def _reap(self, engine: subprocess.Popen[bytes]) -> None:
         """Wait for the process, so that no zombie stays, and log a failure: after a fault in a library, engine.log is
         empty."""
-        status = engine.wait()
+        status = reap(engine)
         if status == ENDED_ITSELF:
             log.warning("The engine of the portal in %s ended itself: a request did not stop.", self._folder)
         elif status:

@@ -31,9 +31,9 @@ from memory_mcp.families.portals.transfer_folders import (
     ENDINGS,
     EXPORTS,
     ZIP,
+    RunningTransfers,
     TransferFolders,
     archive_worker,
-    limit_running,
 )
 from memory_mcp.progress import ReportProgress
 
@@ -51,13 +51,14 @@ class FileExports:
         max_export_bytes: int,
         quota_bytes: int,
         max_days: int,
+        max_per_user: int,
     ) -> None:
         self._registry = registry
         self._folders = folders
         self._max_export_bytes = max_export_bytes
         self._quota_bytes = quota_bytes
         self._max_days = max_days
-        self._running = threading.BoundedSemaphore(MAX_EXPORTS)
+        self._running = RunningTransfers("exports", max_total=MAX_EXPORTS, max_per_user=max_per_user)
 
     def export_file(
         self,
@@ -80,7 +81,7 @@ class FileExports:
         if not (is_counted := allowed_folders.is_in(target.path, destination)):
             caller.require(Scope.WRITE)
         with ExitStack() as running:
-            running.enter_context(limit_running(self._running, MAX_EXPORTS, "exports"))
+            running.enter_context(self._running.begin(caller.user))
             engine, max_bytes = self._registry.engine(folder), self._max_export_bytes
             zipped = _tables_to_zip(engine, destination) if format_ != "db" and not (table or query) else []
             if zipped and not destination.lower().endswith(ZIP):

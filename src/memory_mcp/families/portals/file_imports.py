@@ -33,7 +33,7 @@ from memory_mcp.families.portals.limits import ImportBudget, ImportLimits
 from memory_mcp.families.portals.model import NO_CHOICES, ColumnChoices, Format, ImportPreview, OnConflict, Received
 from memory_mcp.families.portals.portal_registry import PortalRegistry, labels_in, writable
 from memory_mcp.families.portals.record_writer import notice_of
-from memory_mcp.families.portals.transfer_folders import ENDINGS, ZIP, TransferFolders, archive_worker, limit_running
+from memory_mcp.families.portals.transfer_folders import ENDINGS, ZIP, RunningTransfers, TransferFolders, archive_worker
 from memory_mcp.progress import ReportProgress
 
 MAX_IMPORTS = 8  # of one server, waiting ones included: each has a thread and a process
@@ -44,13 +44,19 @@ class FileImports:
     """Imports of records, zips and whole portals."""
 
     def __init__(
-        self, registry: PortalRegistry, folders: TransferFolders, limits: ImportLimits, *, allow_urls: bool
+        self,
+        registry: PortalRegistry,
+        folders: TransferFolders,
+        limits: ImportLimits,
+        *,
+        allow_urls: bool,
+        max_per_user: int,
     ) -> None:
         self._registry = registry
         self._folders = folders
         self._limits = limits
         self._allow_urls = allow_urls
-        self._running = threading.BoundedSemaphore(MAX_IMPORTS)
+        self._running = RunningTransfers("imports", max_total=MAX_IMPORTS, max_per_user=max_per_user)
 
     def import_file(
         self,
@@ -106,7 +112,7 @@ class FileImports:
         is_zip = _is_zip(source, format_)
         budget = self._limits.begin()
         with (
-            limit_running(self._running, MAX_IMPORTS, "imports"),
+            self._running.begin(caller.user),
             _translate_limits(self._limits),
             staged_file(folder, ZIP if is_zip else ENDINGS[format_]) as path,
             self._worker(path, budget, cancelled) as worker,

@@ -30,6 +30,7 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
             sandbox=settings.portal_sandbox,
             max_engines=settings.portal_engines,
             idle_s=settings.portal_engine_idle,
+            export_bytes_per_s=settings.export_rate,
         ),
         import_folders=[Path(name).expanduser() for name in settings.import_dirs],
         export_folders=[Path(name).expanduser() for name in settings.export_dirs],
@@ -43,6 +44,7 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
         max_export_bytes=settings.export_bytes,
         export_quota=settings.export_quota,
         export_days=settings.export_days,
+        user_transfers=settings.user_transfers,
         urls=settings.portal_urls,
         joins=settings.portal_joins,
     )

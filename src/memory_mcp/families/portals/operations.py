@@ -50,6 +50,7 @@ class Portals:
         max_export_bytes: int,
         export_quota: int,
         export_days: int,
+        user_transfers: int,
         urls: bool = False,
         joins: bool = False,
     ) -> None:
@@ -63,13 +64,14 @@ class Portals:
         self._registry = PortalRegistry(folder_of, self._engines, changes, clock)
         self._records = RecordWriter(self._registry)
         folders = TransferFolders(folder_of, import_folders, export_folders)
-        self.imports = FileImports(self._registry, folders, import_limits, allow_urls=urls)
+        self.imports = FileImports(self._registry, folders, import_limits, allow_urls=urls, max_per_user=user_transfers)
         self.exports = FileExports(
             self._registry,
             folders,
             max_export_bytes=max_export_bytes,
             quota_bytes=export_quota,
             max_days=export_days,
+            max_per_user=user_transfers,
         )
 
     def close(self) -> None:

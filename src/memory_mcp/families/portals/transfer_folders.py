@@ -1,6 +1,7 @@
 """Which folders a caller may import from and export to, and how many transfers run at a time."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,15 +48,35 @@ class TransferFolders:
         return [own / NAMESPACE_FOLDERS / caller.confined_to]
 
 
-@contextmanager
-def limit_running(free: threading.BoundedSemaphore, limit: int, kind: str) -> Iterator[None]:
-    """Raises Unavailable if too many run: each occupies a thread."""
-    if not free.acquire(blocking=False):
-        raise Unavailable(f"{limit} {kind} are running. Try again when one has ended.", retry_after=RETRY_AFTER_S)
-    try:
-        yield
-    finally:
-        free.release()
+class RunningTransfers:
+    """The imports or the exports that run, waiting ones included: each occupies a thread, and the disk."""
+
+    def __init__(self, kind: str, *, max_total: int, max_per_user: int) -> None:
+        self._kind = kind
+        self._max_total = max_total
+        self._max_per_user = max_per_user
+        self._by_user: Counter[str] = Counter()
+        self._guard = threading.Lock()
+
+    @contextmanager
+    def begin(self, user: str) -> Iterator[None]:
+        """Count one of this user until the block ends. Raises Unavailable if too many run."""
+        with self._guard:
+            self._check(self._by_user.total(), self._max_total, "")
+            self._check(self._by_user[user], self._max_per_user, " of yours")
+            self._by_user[user] += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._by_user[user] -= 1
+                self._by_user += Counter()  # drops users without any
+
+    def _check(self, count: int, limit: int, whose: str) -> None:
+        if count >= limit:
+            raise Unavailable(
+                f"{limit} {self._kind}{whose} are running. Try again when one has ended.", retry_after=RETRY_AFTER_S
+            )
 
 
 def archive_worker(path: Path, size: int, cancelled: threading.Event | None = None) -> WorkerProcess:

@@ -16,9 +16,12 @@ from memory_mcp.errors import AppError
 from memory_mcp.families.registry import CONFINABLE
 from memory_mcp.server import connections
 from memory_mcp.server.error_encoding import refusal
-from memory_mcp.server.middleware.pace import RefusalPace
+from memory_mcp.server.middleware.pace import Pace
 from memory_mcp.server.request_context import CALLER, ip_of
-from memory_mcp.server.thread_pools import Workers
+from memory_mcp.server.thread_pools import Pools
+
+REFUSALS_PER_S = 20.0  # that one address gets
+REFUSAL_BURST = 40
 
 
 class AuthenticationMiddleware:
@@ -32,7 +35,7 @@ class AuthenticationMiddleware:
         protects: str,
         anyone: Caller | None,
         limited: bool,
-        workers: Workers,
+        pools: Pools,
     ) -> None:
         """`anyone` is the caller of every request where no key is needed. `limited`: users' plans count."""
         self._app = app
@@ -41,8 +44,8 @@ class AuthenticationMiddleware:
         self._protects = protects
         self._anyone = anyone
         self._limited = limited
-        self._workers = workers
-        self._pace = RefusalPace()
+        self._pools = pools
+        self._pace = Pace(REFUSALS_PER_S, REFUSAL_BURST)  # by address
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith(self._protects):
@@ -67,9 +70,12 @@ class AuthenticationMiddleware:
         return self._of(key, ip)
 
     async def _check(self, bearer: str | None, ip: str | None) -> Key:
-        # A key that was verified before has its own share: wrong keys from the same address do not delay it.
-        sharing = f"key {known}" if (known := self._keys.verified_id(bearer)) else ip or ""
-        return await self._workers.run(partial(self._keys.check, bearer, ip), user=sharing, family="keys")
+        """A key that was verified before has its own share, in other threads: wrong keys from the same address do not
+        delay it."""
+        check, known = partial(self._keys.check, bearer, ip), self._keys.verified_id(bearer)
+        if known:
+            return await self._pools.access.run(check, user=f"key {known}", family="keys")
+        return await self._pools.hashing.run(check, user=ip or "", family="keys")
 
     def _of(self, key: Key, ip: str | None) -> Caller:
         families = self._families & key.families if key.families else self._families

@@ -1,31 +1,32 @@
-"""Slows down refusals per address, so that a flood of bad requests costs little."""
+"""Slows down what one caller does too often, so that a flood of it costs the others little."""
 
 import asyncio
 import time
 from collections.abc import Callable
 
-RATE_PER_S = 20.0  # refusals that one address gets
-BURST = 40  # that it gets at once
-MAX_ADDRESSES = 10_000  # remembered
+MAX_CALLERS = 10_000  # remembered
 
 
-class RefusalPace:
-    """Delays refusals beyond a rate. An address has a limited number of connections, each waits for its answer, so the
-    server refuses no more than that rate."""
+class Pace:
+    """Delays what a caller does beyond a rate. A caller has a limited number of connections, each waits for its answer,
+    so the server does no more for it than that rate."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rate_per_s: float, burst: int, now: Callable[[], float] = time.monotonic) -> None:
+        """`burst`: how many are not delayed at once."""
+        self._interval_s = 1 / rate_per_s
+        self._burst_s = burst / rate_per_s
         self._now = now
-        self._due_at: dict[str, float] = {}  # when the next refusal of an address is due, oldest first
+        self._due_at: dict[str, float] = {}  # when the next one of a caller is due, oldest first
 
-    async def wait(self, address: str) -> None:
-        if (delay_s := self.delay_s(address)) > 0:
+    async def wait(self, caller: str) -> None:
+        if (delay_s := self.delay_s(caller)) > 0:
             await asyncio.sleep(delay_s)
 
-    def delay_s(self, address: str) -> float:
-        """Count one refusal, and say how long it has to wait."""
+    def delay_s(self, caller: str) -> float:
+        """Count one, and say how long it has to wait."""
         now = self._now()
-        due_at = max(self._due_at.pop(address, now), now)
-        self._due_at[address] = due_at + 1 / RATE_PER_S
-        while len(self._due_at) > MAX_ADDRESSES:
+        due_at = max(self._due_at.pop(caller, now), now)
+        self._due_at[caller] = due_at + self._interval_s
+        while len(self._due_at) > MAX_CALLERS:
             del self._due_at[next(iter(self._due_at))]
-        return due_at - now - BURST / RATE_PER_S
+        return due_at - now - self._burst_s
