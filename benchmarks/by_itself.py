@@ -14,19 +14,20 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import introduction
 from benchmarks.pipe import ServerProcess, memory_mcp
-from benchmarks.recall import LOCOMO, Conversation, print_rows, read_conversations, share, wait_for_vectors
+from benchmarks.recall import HALVES, LOCOMO, Conversation, print_rows, read_conversations, share, wait_for_vectors
 from memory_mcp import settings, tokens
 from memory_mcp.app import App, answer_hook, open_app
 
 UNRELATED = Path(__file__).with_name("unrelated_prompts.txt")
 CASES = ((300, 3), (1500, 10))  # tokens and memories
-GOALS = {300: 0.55, 1500: 0.80}  # of the evidence
+GOALS = {300: 0.55, 1500: 0.80}  # of the questions
 MAX_UNRELATED = 0.02
 RUNS = 20  # of a process, for its latency
 
@@ -45,10 +46,12 @@ def main() -> None:
             captured = sum(capture(app, projects, conversation) for conversation in conversations)
             print(f"{captured} messages captured", flush=True)
             wait_for_vectors(data_dir)
-        rows = [["", "evidence", "answered", "tokens", "prompts that get nothing"]]
+        rows = [["", "answered", "evidence", "tokens", "questions that get nothing"]]
         for max_tokens, memories in CASES:
             with opened(data_dir, hook_prompt_tokens=max_tokens, hook_prompt_memories=memories) as app:
-                rows.append(measured(app, projects, conversations, max_tokens))
+                prompts = measure(app, projects, conversations, max_tokens)
+                print(verdict(prompts, max_tokens), flush=True)
+                rows += rows_of(f"{memories} memories, {max_tokens} tokens", prompts)
                 if max_tokens == CASES[0][0]:
                     print(unrelated(app, projects, conversations), flush=True)
         print_rows(rows)
@@ -90,27 +93,49 @@ def given(app: App, folder: Path, session: str, prompt: str) -> str:
     return "" if output is None else str(output["hookSpecificOutput"]["additionalContext"])
 
 
-def measured(app: App, projects: Path, conversations: Sequence[Conversation], max_tokens: int) -> list[str]:
-    shown, answered, silent, counts = [], 0, 0, []
+@dataclass(frozen=True)
+class Prompt:
+    """What one question was given."""
+
+    half: str  # of the conversations: the weights were chosen on the even ones
+    shares: list[bool]  # for each turn of its evidence: whether its text is there
+    tokens: int
+
+
+def measure(app: App, projects: Path, conversations: Sequence[Conversation], max_tokens: int) -> list[Prompt]:
+    prompts = []
     for conversation in conversations:
         texts = {turn.id: " ".join(turn.text.split()) for turn in conversation.utterances}
         for number, question in enumerate(conversation.questions):
             session = f"{conversation.name}-{max_tokens}-{number}"
-            text = " ".join(given(app, projects / conversation.name, session, question.text).split())
-            held = [texts[id_] in text for id_ in question.evidence]
-            shown.append(statistics.fmean(held))
-            answered += all(held)
-            silent += not text
-            counts.append(tokens.estimate(text))
-    goal = GOALS[max_tokens]
-    print(f"{'met' if statistics.fmean(shown) >= goal else 'MISSED'}: evidence >= {goal} in {max_tokens} tokens")
-    return [
-        f"at most {max_tokens} tokens",
-        share(statistics.fmean(shown)),
-        share(answered / len(shown)),
-        f"{statistics.fmean(counts):.0f}, at most {max(counts)}",
-        share(silent / len(shown)),
-    ]
+            text = given(app, projects / conversation.name, session, question.text)
+            shown = " ".join(text.split())
+            shares = [texts[id_] in shown for id_ in question.evidence]
+            prompts.append(Prompt(question.half, shares, tokens.estimate(text)))
+    return prompts
+
+
+def rows_of(case: str, prompts: Sequence[Prompt]) -> Iterator[list[str]]:
+    for half in (*HALVES, "all"):
+        chosen = [prompt for prompt in prompts if half in (prompt.half, "all")]
+        if chosen:
+            counts = [prompt.tokens for prompt in chosen]
+            yield [
+                f"{case}, {half}",
+                share(answered(chosen)),
+                share(statistics.fmean(statistics.fmean(prompt.shares) for prompt in chosen)),
+                f"{statistics.fmean(counts):.0f}, at most {max(counts)}",
+                share(counts.count(0) / len(counts)),
+            ]
+
+
+def answered(prompts: Sequence[Prompt]) -> float:
+    return statistics.fmean(all(prompt.shares) for prompt in prompts)
+
+
+def verdict(prompts: Sequence[Prompt], max_tokens: int) -> str:
+    found, goal = answered(prompts), GOALS[max_tokens]
+    return f"{'met' if found >= goal else 'MISSED'}: {found:.3f} answered in {max_tokens} tokens (goal: {goal})"
 
 
 def unrelated(app: App, projects: Path, conversations: Sequence[Conversation]) -> str:
@@ -121,8 +146,8 @@ def unrelated(app: App, projects: Path, conversations: Sequence[Conversation]) -
         for number, prompt in enumerate(prompts)
     ]
     found = statistics.fmean(got)
-    verdict = "met" if found <= MAX_UNRELATED else "MISSED"
-    return f"{verdict}: {found:.4f} of {len(got)} unrelated prompts get anything (goal: at most {MAX_UNRELATED})"
+    word = "met" if found <= MAX_UNRELATED else "MISSED"
+    return f"{word}: {found:.4f} of {len(got)} unrelated prompts get anything (goal: at most {MAX_UNRELATED})"
 
 
 def latency(data_dir: Path, folder: Path) -> str:

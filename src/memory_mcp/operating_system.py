@@ -9,6 +9,7 @@ import re
 import socket
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -79,6 +80,18 @@ def current() -> OperatingSystem:
 
 
 THIS = current()
+
+
+def process_age_s() -> float:
+    """How long ago this process was started; 0 where the system has no such figure."""
+    if sys.platform != "linux":
+        return 0.0
+    try:
+        with open("/proc/self/stat", "rb") as file:  # noqa: PTH123  # pathlib takes long to import, and hooks are fast
+            started_ticks = int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
 
 
 def lower_thread_priority(niceness: int) -> None:

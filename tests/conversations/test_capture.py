@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.app import App
+from memory_mcp.app import App, resume_captures
 from memory_mcp.caller import Caller
 from memory_mcp.conversations import capture as captures
 from memory_mcp.conversations import storage
@@ -79,7 +79,7 @@ def test_a_capture_that_was_killed_goes_on_without_losing_or_doubling_anything(
     other = elsewhere / "other.jsonl"
     other.write_text(line(1, "of another conversation"))
     report = hook("SessionEnd", session="two", transcript_path=str(other))["report"]
-    assert "captures that had not ended" in report["did"]
+    assert "conversations that were killed" in report["did"]
     texts = [note.content for note in stored(app, caller) if note.metadata["conversation"].endswith("one")]
     assert texts == [f"message {number}" for number in range(20)]
 
@@ -109,3 +109,34 @@ def test_curated_notes_rank_above_messages(app: App, caller: Caller, hook: Hook,
     app.notes.writer.create(caller, Author(), NewNote("the invoice total excludes tax", namespace="project/billing"))
     hits, _ = app.notes.reader.hits(caller, NoteQuery("invoice total", Filter()))
     assert [hit.source for hit in hits] == ["mcp", "hook"]
+
+
+def test_a_conversation_whose_client_was_killed_is_kept_later(
+    app: App, caller: Caller, hook: Hook, elsewhere: Path
+) -> None:
+    file = elsewhere / "t.jsonl"
+    file.write_text("")
+    hook("SessionStart", transcript_path=str(file), source="startup")
+    hook("UserPromptSubmit", transcript_path=str(file), prompt="one")
+    file.write_text(line(1, "one") + line(2, "two"))  # and then the client is killed: no hook runs at its end
+    assert resume_captures(app) == 2
+    assert [note.content for note in stored(app, caller)] == ["one", "two"]
+    assert resume_captures(app) == 0
+    file.write_text(line(1, "one") + line(2, "two") + line(3, "three"))
+    hook("UserPromptSubmit", transcript_path=str(file), prompt="three")
+    assert resume_captures(app) == 1
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_project_that_was_switched_off_meanwhile_is_not_kept_later(
+    app: App, caller: Caller, hook: Hook, elsewhere: Path, project: Path, ends: bool
+) -> None:
+    file = elsewhere / "t.jsonl"
+    file.write_text(line(1, "one"))
+    hook("UserPromptSubmit", transcript_path=str(file), prompt="one")
+    (project / ".memory-mcp").write_text("capture = false")
+    if ends:
+        hook("SessionEnd", transcript_path=str(file))
+        (project / ".memory-mcp").unlink()
+    assert resume_captures(app) == 0
+    assert stored(app, caller) == []

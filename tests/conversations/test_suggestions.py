@@ -7,7 +7,9 @@ import pytest
 from memory_mcp import tokens
 from memory_mcp.app import App
 from memory_mcp.caller import Caller
+from memory_mcp.cli.common import new_session
 from memory_mcp.conversations.suggestions import MIN_CLOSENESS, MIN_LEXICAL, is_clear
+from memory_mcp.errors import NotFound
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.texts import Match
 from memory_mcp.families.vault.model import NewMemory
@@ -31,24 +33,21 @@ def test_a_prompt_gets_what_answers_it_once_in_a_conversation(app: App, caller: 
     assert (first.conversation, first.event) == ("claude-code:two", "UserPromptSubmit")
     assert (first.project, second.conversation, following) == ("billing", "claude-code:one", None)
     [memory] = first.memories
-    assert memory.ref in text
+    assert f"({memory.ref[:22]})" in text
     assert memory.why.startswith("has the words of the prompt (")
 
 
 def test_a_message_comes_with_those_around_it(hook: Hook) -> None:
     hook("SessionEnd", transcript_path=str(TRANSCRIPTS / "claude-code.jsonl"))
     text = given(hook("UserPromptSubmit", session="two", prompt="which database for invoices"))
-    assert "said in a conversation" in text
-    assert (
-        "Which database do we use for invoices?\n  Invoices live in PostgreSQL. I look at the schema.\n  user: Add"
-        in text
-    )
+    assert " conversation (memory://note/" in text
+    spoken = ("user: Which database do we use for invoices?", "assistant: Invoices live in PostgreSQL. I look at")
+    assert "\n  ".join(spoken) in text
+    assert "\n  … user: Add a column for the due date.\n" in text  # tool calls before it are left out
     assert tokens.estimate(text) <= 300
 
 
 def test_other_families_are_searched_too(app: App, caller: Caller, hook: Hook) -> None:
-    from memory_mcp.cli.common import new_session
-
     app.vault.commit(caller, new_session(caller), NewMemory("vault", "deploy-steps", "run make deploy on tuesdays", ()))
     assert "(memory://vault/deploy-steps)" in given(hook("UserPromptSubmit", prompt="what are the deploy steps"))
 
@@ -82,3 +81,43 @@ def test_a_suggestion_keeps_to_its_limit(app: App, caller: Caller, hook: Hook, o
     text = given(hook("UserPromptSubmit", prompt="when are invoices archived?"))
     assert text
     assert tokens.estimate(text) <= 120
+
+
+def test_the_messages_of_a_conversation_come_back_only_after_its_compaction(hook: Hook) -> None:
+    transcript, prompt = str(TRANSCRIPTS / "claude-code.jsonl"), "which database for invoices"
+    hook("SessionEnd", transcript_path=transcript)
+    assert "none of 0 memories" in hook("UserPromptSubmit", prompt=prompt)["report"]["why"]
+    hook("PreCompact", transcript_path=transcript)
+    assert "PostgreSQL" in given(hook("UserPromptSubmit", prompt=prompt))
+
+
+def test_a_reference_in_a_text_is_short_and_opens_the_note(app: App, caller: Caller, hook: Hook) -> None:
+    note = app.notes.writer.create(caller, Author(), NewNote("Invoices are archived after ten years."))
+    assert f"(memory://note/{note.id[:8]})" in given(hook("UserPromptSubmit", prompt="when are invoices archived?"))
+    assert app.notes.reader.read(caller, note.id[:8]).id == note.id
+    assert (
+        app.recall.open(caller, new_session(caller), f"memory://note/{note.id[:8]}", 0).ref
+        == f"memory://note/{note.id}"
+    )
+    for wrong in (note.id[:7], note.id[:8] + "zz"):
+        with pytest.raises(NotFound):
+            app.notes.reader.read(caller, wrong)
+
+
+def test_a_prompt_gets_three_memories_each_text_once(app: App, caller: Caller, hook: Hook) -> None:
+    for end in ("after ten years.", "by Ann.", "in Bonn.", "on Mondays."):
+        for _ in range(2):
+            app.notes.writer.create(
+                caller, Author(), NewNote(f"Invoices are archived {end}", namespace="project/billing")
+            )
+    lines = given(hook("UserPromptSubmit", prompt="when are invoices archived?")).splitlines()
+    texts = [line for line in lines if line.startswith("  Invoices")]
+    assert (len(texts), len(set(texts))) == (3, 3)
+
+
+def test_a_memory_that_matches_much_less_than_the_best_is_not_given(app: App, caller: Caller, hook: Hook) -> None:
+    for text in ("Invoices are archived after ten years.", "Ann likes invoices."):
+        app.notes.writer.create(caller, Author(), NewNote(text, namespace="project/billing"))
+    text = given(hook("UserPromptSubmit", prompt="when are invoices archived after years?"))
+    assert "ten years" in text
+    assert "Ann" not in text

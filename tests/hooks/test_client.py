@@ -1,5 +1,6 @@
 """The process that a client calls: it never fails, never prints anything but an answer, and never takes long."""
 
+import io
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.hooks import client, records
+from memory_mcp.operating_system import process_age_s
 from tests.conversations.conftest import TRANSCRIPTS
 from tests.waiting import eventually
 
@@ -81,3 +83,18 @@ def test_the_record_rotates_and_passes_over_torn_lines(tmp_path: Path, monkeypat
     assert found[0]["number"] == 19
     assert len(found[0]["refs"]) == records.MAX_REFS
     assert client.TIME_LIMIT_S < 2.0
+
+
+def test_all_input_is_read_and_only_so_much_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "MAX_INPUT_BYTES", 100)
+    monkeypatch.setattr(client, "READ_BYTES", 30)
+    stdin = io.BytesIO(b"x" * 1000)
+    assert client._read_input(stdin) == b"x" * 100
+    assert stdin.read() == b""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say when a process started")
+def test_the_time_that_a_process_took_to_start_counts() -> None:
+    code = "from memory_mcp.operating_system import process_age_s; print(process_age_s())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 < float(done.stdout) < process_age_s()

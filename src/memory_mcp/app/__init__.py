@@ -2,7 +2,7 @@
 
 from memory_mcp.app.access import Access, open_access
 from memory_mcp.app.composition import App, embedding_options, open_app
-from memory_mcp.app.hooks import answer_hook
+from memory_mcp.app.hooks import answer_hook, resume_captures
 from memory_mcp.app.hub import HubApp, open_hub
 from memory_mcp.app.maintenance import Maintenance, backup_of, open_maintenance
 
@@ -18,4 +18,5 @@ __all__ = [
     "open_app",
     "open_hub",
     "open_maintenance",
+    "resume_captures",
 ]

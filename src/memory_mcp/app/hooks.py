@@ -16,8 +16,18 @@ def answer_hook(app: App, event: str, payload: Mapping[str, Any], client: str = 
     Raises AppError, and OSError for a transcript that cannot be read.
     """
     call = hook_calls.parse(client, event, payload)
-    caller = Caller(LOCAL_USER, ALL_SCOPES, frozenset(app.families))
+    caller = _caller(app)
     session = Session(new_id(), Connection(caller.user, new_id()), client)
     answer = app.conversations.answer(caller, session, call)
     report = {"conversation": call.conversation, "did": answer.did, "why": answer.why, **answer.details}
     return {"output": hook_calls.encode(call, answer.text), "report": report}
+
+
+def resume_captures(app: App) -> int:
+    """Store what was said in conversations whose client was killed, and so called no hook at its end. Returns how many
+    messages that was. Raises AppError."""
+    return app.conversations.resume_captures(_caller(app))
+
+
+def _caller(app: App) -> Caller:
+    return Caller(LOCAL_USER, ALL_SCOPES, frozenset(app.families))

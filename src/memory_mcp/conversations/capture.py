@@ -1,7 +1,7 @@
 """Captures a conversation: what the user and the assistant said becomes notes, each message once."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
@@ -23,7 +23,7 @@ MESSAGES = UUID("6e6a3a2e-6a3b-5c7f-9d43-5a1f0c0e7b11")  # the space of the ids 
 BATCH_SIZE = 50  # messages in one transaction
 MAX_MESSAGE_CHARS = 100_000
 MAX_TITLE_CHARS = 120
-MAX_RESUMED = 5  # captures of other conversations that did not end
+MAX_RESUMED = 5  # other conversations whose messages are stored at once
 IMPORTANCE = {"user": 0.2, "assistant": 0.1, "tool": 0.0}  # below that of notes that someone chose to write
 
 
@@ -62,15 +62,38 @@ class Capture:
             storage.end_capture(tx, conversation.id)
         return stored
 
-    def resume(self, caller: Caller) -> int:
-        """Finish captures that were killed, and delete what is too old. Returns how many messages were stored."""
+    def expect(self, caller: Caller, call: HookCall, project: Project) -> None:
+        """Record that a conversation goes on. If its client is killed `resume` stores its messages."""
+        if call.transcript is None:
+            return
+        db = self._files.database(caller.user)
+        with db.read() as tx:
+            known = storage.get(tx, call.conversation)
+        is_expected = known and known.is_unfinished and known.transcript == str(call.transcript)
+        if not (is_expected or (known and known.is_deleted)):
+            with db.write() as tx:
+                storage.begin_capture(tx, call, project.name)
+
+    def cancel(self, caller: Caller, conversation: str) -> None:
+        """Record that nothing more of a conversation is to be stored."""
+        db = self._files.database(caller.user)
+        with db.read() as tx:
+            known = storage.get(tx, conversation)
+        if known and known.is_unfinished:
+            with db.write() as tx:
+                storage.end_capture(tx, conversation)
+
+    def resume(self, caller: Caller, is_wanted: Callable[[Conversation], bool]) -> int:
+        """Store what was said in conversations whose client or capture was killed, if it is wanted, and delete what
+        is too old. Returns how many messages were stored."""
         db = self._files.database(caller.user)
         with db.read() as tx:
             unfinished = storage.unfinished(tx, MAX_RESUMED)
         stored = 0
         for conversation in unfinished:
             try:
-                stored += self._read(caller, conversation, Path(str(conversation.transcript)))
+                if is_wanted(conversation):
+                    stored += self._read(caller, conversation, Path(str(conversation.transcript)))
             except OSError as exc:
                 log.info("The transcript of %s cannot be read: %s", conversation.id, exc.strerror)
             with db.write() as tx:

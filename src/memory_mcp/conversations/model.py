@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memory_mcp.families.notes.addresses import conversation_ref
-from memory_mcp.hooks.events import Moment
+from memory_mcp.hooks.events import COMPACTIONS, Moment
 from memory_mcp.time_spans import ANY_TIME, Span
 
 Role = Literal["user", "assistant", "tool"]
@@ -25,6 +25,11 @@ class HookCall:
     transcript: Path | None = None
     prompt: str = ""
     is_continued: bool = False  # at the start: the conversation went on before, and may have been compacted
+
+    @property
+    def is_compaction(self) -> bool:
+        """Whether the client is about to replace what was said by a summary."""
+        return self.event in COMPACTIONS
 
     @property
     def conversation(self) -> str:
@@ -71,7 +76,9 @@ class Conversation:
     title: str  # how its first prompt begins
     started_at: str
     last_at: str
-    is_unfinished: bool  # a capture began and did not end
+    folder: str | None  # where the client works
+    compacted_at: str | None  # what was said before is no longer in front of the model
+    is_unfinished: bool  # its transcript may have messages that are not stored
     is_deleted: bool  # by the user: it is not captured again
 
     @property

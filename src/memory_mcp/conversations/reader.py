@@ -4,6 +4,7 @@ from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.conversations import storage
 from memory_mcp.conversations.model import SOURCE, Conversation, ConversationCursor, ConversationFilter, GivenMemories
+from memory_mcp.conversations.texts import counted_messages
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import NotFound
 from memory_mcp.families.family import LastWrite
@@ -33,7 +34,8 @@ class ConversationReader:
     def last_writes(self, caller: Caller, limit: int) -> list[LastWrite]:
         found, _ = self.page(caller, ConversationFilter(), limit)
         return [
-            LastWrite(one.ref, f"{one.project}, {_messages(one.messages)}: {one.title}", one.last_at) for one in found
+            LastWrite(one.ref, f"{one.project}, {counted_messages(one.messages)}: {one.title}", one.last_at)
+            for one in found
         ]
 
     def get(self, caller: Caller, ref: str) -> Conversation:
@@ -67,7 +69,3 @@ class ConversationReader:
 
     def _db(self, caller: Caller) -> Database:
         return self._files.database(caller.user)
-
-
-def _messages(count: int) -> str:
-    return "1 message" if count == 1 else f"{count} messages"

@@ -15,8 +15,8 @@ from memory_mcp.conversations.model import (
 from memory_mcp.engines.transactions import Read, Write
 
 _CONVERSATION = """
-    id, client, project, transcript, read_bytes, last_note, messages, title, started_at, last_at, is_unfinished,
-    is_deleted
+    id, client, project, transcript, read_bytes, last_note, messages, title, started_at, last_at, folder,
+    compacted_at, is_unfinished, is_deleted
 """
 
 
@@ -26,16 +26,19 @@ def get(tx: Read, id_: str) -> Conversation | None:
 
 
 def begin_capture(tx: Write, call: HookCall, project: str) -> Conversation:
-    """Record that a capture begins. A transcript with another path is read from its start."""
+    """Record that a transcript has messages to store. One with another path is read from its start."""
     path = str(call.transcript)
+    named = {"id": call.conversation, "client": call.client, "project": project, "path": path}
     tx.all(
         """
-        INSERT INTO conversations (id, client, project, transcript, started_at, last_at, is_unfinished)
-        VALUES (:id, :client, :project, :path, :now, :now, 1)
+        INSERT INTO conversations
+            (id, client, project, transcript, folder, started_at, last_at, compacted_at, is_unfinished)
+        VALUES (:id, :client, :project, :path, :folder, :now, :now, iif(:is_compaction, :now, NULL), 1)
         ON CONFLICT (id) DO UPDATE SET
-            read_bytes = iif(transcript IS :path, read_bytes, 0), transcript = :path, is_unfinished = 1
+            read_bytes = iif(transcript IS :path, read_bytes, 0), transcript = :path, folder = :folder,
+            compacted_at = iif(:is_compaction, :now, compacted_at), is_unfinished = 1
         """,
-        {"id": call.conversation, "client": call.client, "project": project, "path": path, "now": tx.precise_stamp},
+        named | {"folder": str(call.folder), "now": tx.precise_stamp, "is_compaction": call.is_compaction},
     )
     row = tx.one(f"SELECT {_CONVERSATION} FROM conversations WHERE id = :id", {"id": call.conversation})
     return _conversation(row or ())
@@ -142,13 +145,8 @@ def matching(tx: Read, project: str | None, *, include_deleted: bool) -> list[st
 
 
 def _conversation(row: Sequence[Any]) -> Conversation:
-    *fields, is_unfinished, is_deleted = row
-    (id_, client, project, transcript, read_bytes, last_note, messages, title, started_at, last_at) = fields
-    return Conversation(
-        *(id_, client, project, transcript, read_bytes, last_note, messages, title, started_at, last_at),
-        is_unfinished=bool(is_unfinished),
-        is_deleted=bool(is_deleted),
-    )
+    fields: Any = (*row[:-2], *map(bool, row[-2:]))
+    return Conversation(*fields)
 
 
 # What was given

@@ -1,71 +1,72 @@
 """The memories that clearly answer a prompt: a few of them, or none."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from memory_mcp import tokens
 from memory_mcp.caller import Caller
+from memory_mcp.conversations.excerpts import (
+    NEAR_DECAY,
+    NEAR_WEIGHT,
+    SHARPNESS,
+    Excerpt,
+    ExcerptLimits,
+    Line,
+    choose,
+)
 from memory_mcp.conversations.model import CONVERSATIONS, PROJECTS, SOURCE, GivenMemory, Project
-from memory_mcp.conversations.texts import FRAME_TOKENS, day, one_line
+from memory_mcp.conversations.texts import day, one_line
 from memory_mcp.families.notes import Notes
 from memory_mcp.families.notes.addresses import note_uri
-from memory_mcp.families.notes.model import Filter, Note, NoteHit, NoteQuery
+from memory_mcp.families.notes.model import Filter, NoteHit, NoteQuery
+from memory_mcp.families.notes.series import NearNote
 from memory_mcp.families.recall import Recall
 from memory_mcp.families.recall.model import RecallQuery
 from memory_mcp.families.texts import Match
 from memory_mcp.search.text_facts import TextFacts
 from memory_mcp.sessions import Session
 
-MAX_CANDIDATES = 20  # of each search
+MAX_NOTES = 45  # of the project, and as many of its messages
+MAX_OTHERS = 20  # of each family
 MIN_PROMPT_WORDS = 3  # shorter prompts name nothing to look for
 MAX_QUERY_CHARS = 1000
 MAX_TITLE_CHARS = 80
-MAX_MEMORY_CHARS = 800
-MAX_ADJACENT_CHARS = 400
-MAX_ADJACENT = 5  # messages before a message, and as many after it
+MAX_MATCH_CHARS = 800
+MAX_NEAR_CHARS = 400
+MAX_DISTANCE = 3  # of messages that are shown with one that matches
 
 # Measured on LoCoMo: docs/benchmarks.md#memory-by-itself
 MIN_CLOSENESS = 0.40  # of the nearest memory, for a prompt to get any
 MIN_LEXICAL = 0.7  # the same where no vectors can be compared
 
 
-@dataclass
-class Passage:
-    """A memory, and if it is a message of a conversation, the messages around it as far as they fit."""
-
-    match: Match
-    heading: str
-    lines: list[str]
-    memories: list[GivenMemory]  # all that is shown
-    first: str | None = None  # the id of its first message
-    last: str | None = None
-
-    @property
-    def text(self) -> str:
-        return "\n".join([self.heading, *(f"  {line}" for line in self.lines)])
-
-
-@dataclass
-class _Budget:
-    left: int  # tokens
-
-    def take(self, text: str) -> bool:
-        """Whether a text fits."""
-        cost = tokens.estimate(text) + 1  # the end of the line
-        self.left -= cost if (fits := cost <= self.left) else 0
-        return fits
-
-
-@dataclass(frozen=True)
-class SuggestionLimits:
-    max_tokens: int
-    max_memories: int
-
-
 @dataclass(frozen=True)
 class Suggested:
-    passages: list[Passage] = field(default_factory=list)
+    excerpts: list[Excerpt] = field(default_factory=list)
     why: str = ""
+
+
+@dataclass(frozen=True)
+class PromptContext:
+    """What the model has in front of it already."""
+
+    conversation: str
+    compacted_at: str | None = None  # before that, its messages were replaced by a summary
+    given: Collection[str] = ()  # references of memories
+
+    def has(self, near: NearNote) -> bool:
+        note = near.note
+        is_own = note.metadata.get("conversation") == self.conversation
+        return is_own and (self.compacted_at is None or note.created_at > self.compacted_at)
+
+
+@dataclass
+class _Message:
+    """A message that matches, or is near one that does."""
+
+    near: NearNote
+    value: float = 0.0
+    match: Match | None = None
+    score: float = 0.0  # of the match, as a share of the best one
 
 
 class Suggestions:
@@ -79,34 +80,28 @@ class Suggestions:
         session: Session,
         project: Project,
         prompt: str,
-        given: Collection[str],
-        limits: SuggestionLimits,
+        context: PromptContext,
+        limits: ExcerptLimits,
     ) -> Suggested:
-        """Memories for a prompt, without those that its conversation was given before."""
+        """Memories for a prompt, without what its conversation was given before, or consists of."""
         if len(prompt.split()) < MIN_PROMPT_WORDS:
             return Suggested(why="the prompt has too few words to look for")
         query = prompt[:MAX_QUERY_CHARS]
-        found = {match.ref: match for match in self._candidates(caller, session, project, query)}
+        found = {match.ref: match for match in self._matches(caller, session, project, query)}
+        around = self._around(caller, list(found.values()), context)
+        found = {ref: match for ref, match in found.items() if ref in around or match.facts.source != SOURCE}
         if not any(map(is_clear, found.values())):
             return Suggested(why=f"none of {len(found)} memories clearly answers the prompt")
-        new = [match for match in found.values() if match.ref not in given]
-        best = sorted(new, key=lambda match: (-match.score, match.ref))[: limits.max_memories]
-        budget = _Budget(limits.max_tokens - FRAME_TOKENS)
-        passages: list[Passage] = []
-        for match in best:
-            if not self._join(caller, match, passages, budget) and (passage := _passage(match, budget)):
-                passages.append(passage)
-        shown = {*given, *(match.ref for match in best)}
-        for _ in range(MAX_ADJACENT):
-            for passage in passages:
-                self._widen(caller, passage, shown, budget)
-        return Suggested(passages, "" if passages else "what answers the prompt was given before, or is too long")
+        new = [match for ref, match in found.items() if ref not in context.given]
+        lines = [line for line in _lines(new, around) if line.given.ref not in context.given]
+        excerpts = choose(lines, limits, lambda match: self._heading(caller, match))
+        return Suggested(excerpts, "" if excerpts else "what answers the prompt was given before, or is too long")
 
-    def _candidates(self, caller: Caller, session: Session, project: Project, query: str) -> Iterator[Match]:
+    def _matches(self, caller: Caller, session: Session, project: Project, query: str) -> Iterator[Match]:
         if "notes" in caller.families:
             for namespace in (project.namespace, project.conversations):
-                yield from self._in_notes(caller, NoteQuery(query, Filter(namespace), limit=MAX_CANDIDATES))
-        for matches in self._recall.matches(caller, session, RecallQuery(query, limit=MAX_CANDIDATES)).values():
+                yield from self._in_notes(caller, NoteQuery(query, Filter(namespace), limit=MAX_NOTES))
+        for matches in self._recall.matches(caller, session, RecallQuery(query, limit=MAX_OTHERS)).values():
             yield from (one for one in matches if not _is_of_a_project(one.facts.namespace))
 
     def _in_notes(self, caller: Caller, query: NoteQuery) -> Iterator[Match]:
@@ -120,40 +115,22 @@ class Suggestions:
                     closeness=hit.closeness,
                 )
 
-    def _join(self, caller: Caller, match: Match, passages: list[Passage], budget: _Budget) -> bool:
-        """Add a message to the passage that it follows or precedes. False if there is none, or it does not fit."""
-        if match.facts.source != SOURCE:
-            return False
-        id_ = _note_id(match)
-        before, after = self._notes.series.around(caller, id_)
-        line = one_line(match.snippet, MAX_MEMORY_CHARS)
-        for passage in passages:
-            is_last = before is not None and before.id == passage.last
-            if (is_last or (after is not None and after.id == passage.first)) and budget.take(f"  {line}"):
-                passage.lines.insert(len(passage.lines) if is_last else 0, line)
-                passage.memories.append(GivenMemory(match.ref, _why(match)))
-                passage.first, passage.last = (passage.first, id_) if is_last else (id_, passage.last)
-                return True
-        return False
+    def _around(self, caller: Caller, matches: Sequence[Match], context: PromptContext) -> dict[str, list[NearNote]]:
+        """By the reference of each message that matches, what was said near it and the message itself.
 
-    def _widen(self, caller: Caller, passage: Passage, shown: set[str], budget: _Budget) -> None:
-        """Add the message before and the message after a passage, if they fit. Tool calls are passed over."""
-        if passage.first and (note := self._notes.series.around(caller, passage.first)[0]):
-            passage.first = note.id if self._add(passage, note, 0, shown, budget) else None
-        if passage.last and (note := self._notes.series.around(caller, passage.last)[1]):
-            passage.last = note.id if self._add(passage, note, len(passage.lines), shown, budget) else None
+        Tool calls, what is superseded, and what the model has in front of it are left out.
+        """
+        ids = [match.ref.rpartition("/")[2] for match in matches if match.facts.source == SOURCE]
+        found = self._notes.series.around(caller, ids, MAX_DISTANCE) if ids else {}
+        shown = {id_: [one for one in near if _is_shown(one) and not context.has(one)] for id_, near in found.items()}
+        return {note_uri(id_): near for id_, near in shown.items() if any(one.distance == 0 for one in near)}
 
-    @staticmethod
-    def _add(passage: Passage, note: Note, place: int, shown: set[str], budget: _Budget) -> bool:
-        if note.metadata.get("role") == "tool":
-            return True
-        ref, line = note_uri(note.id), _line(note.metadata.get("role"), note.content, MAX_ADJACENT_CHARS)
-        if ref in shown or not budget.take(f"  {line}"):
-            return False
-        shown.add(ref)
-        passage.memories.append(GivenMemory(ref, "beside a message that answers the prompt"))
-        passage.lines.insert(place, line)
-        return True
+    def _heading(self, caller: Caller, match: Match) -> str:
+        is_message, ref = match.facts.source == SOURCE, match.ref
+        if ref == note_uri(id_ := ref.rpartition("/")[2]):
+            ref = note_uri(self._notes.reader.short_id(caller, id_))
+        kind = "conversation" if is_message else one_line(match.title, MAX_TITLE_CHARS)
+        return " ".join(filter(None, ["-", day(match.facts.created_at), kind, f"({ref})"]))
 
 
 def is_clear(match: Match) -> bool:
@@ -163,20 +140,51 @@ def is_clear(match: Match) -> bool:
     return (match.lexical or 0.0) >= MIN_LEXICAL
 
 
+def _lines(matches: Sequence[Match], around: Mapping[str, Sequence[NearNote]]) -> Iterator[Line]:
+    """The lines that may be shown, each with its value."""
+    best = max((match.score for match in matches), default=0.0)
+    messages: dict[str, _Message] = {}
+    for match in matches:
+        score = match.score / best if best > 0 else 1.0
+        if match.ref in around:
+            _add_value(messages, match, around[match.ref], score)
+        else:
+            text = one_line(match.snippet, MAX_MATCH_CHARS)
+            yield Line(match.ref, 0, text, GivenMemory(match.ref, _why(match)), score**SHARPNESS, match, score)
+    yield from map(_message_line, messages.values())
+
+
+def _add_value(messages: dict[str, _Message], match: Match, around: Sequence[NearNote], score: float) -> None:
+    for near in around:
+        message = messages.setdefault(near.note.id, _Message(near))
+        if near.distance == 0:
+            message.value += score**SHARPNESS
+            message.match, message.score = match, score
+        else:
+            message.value += score**SHARPNESS * NEAR_WEIGHT * NEAR_DECAY ** (abs(near.distance) - 1)
+
+
+def _message_line(message: _Message) -> Line:
+    note, match = message.near.note, message.match
+    text = one_line(match.snippet, MAX_MATCH_CHARS) if match else one_line(note.content, MAX_NEAR_CHARS)
+    why = _why(match) if match else "near a message that answers the prompt"
+    return Line(
+        str(note.metadata.get("conversation")),
+        message.near.place,
+        f"{note.metadata.get('role')}: {text}",
+        GivenMemory(note_uri(note.id), why),
+        message.value,
+        match,
+        message.score,
+    )
+
+
+def _is_shown(near: NearNote) -> bool:
+    return near.note.metadata.get("role") != "tool" and not near.note.superseded_by
+
+
 def _is_of_a_project(namespace: str | None) -> bool:
     return (namespace or "").startswith((PROJECTS, CONVERSATIONS))
-
-
-def _passage(match: Match, budget: _Budget) -> Passage | None:
-    """None if it does not fit."""
-    is_message = match.facts.source == SOURCE
-    kind = "said in a conversation" if is_message else one_line(match.title, MAX_TITLE_CHARS)
-    heading = " ".join(filter(None, ["-", day(match.facts.created_at), kind, f"({match.ref})"]))
-    text = one_line(match.snippet, MAX_MEMORY_CHARS)
-    if not budget.take(f"{heading}\n  {text}"):
-        return None
-    id_ = _note_id(match) if is_message else None
-    return Passage(match, heading, [text], [GivenMemory(match.ref, _why(match))], id_, id_)
 
 
 def _why(match: Match) -> str:
@@ -185,13 +193,5 @@ def _why(match: Match) -> str:
     return f"has the words of the prompt ({match.lexical or 0.0:.2f})"
 
 
-def _note_id(match: Match) -> str:
-    return match.ref.rpartition("/")[2]
-
-
 def _is_tool_call(hit: NoteHit) -> bool:
     return hit.source == SOURCE and "tool" in hit.tags
-
-
-def _line(role: object, text: str, max_chars: int) -> str:
-    return f"{role or 'note'}: {one_line(text, max_chars)}"

@@ -8,16 +8,18 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, BinaryIO
 
 from memory_mcp import operating_system
 from memory_mcp.hooks import records
+from memory_mcp.hooks.events import is_capture
 from memory_mcp.hooks.transport import DETACHED_FLAG, Answer, send
 from memory_mcp.relay.options import default_data_dir
 
-TIME_LIMIT_S = 1.7  # with the start and the end of the process two seconds
+TIME_LIMIT_S = 1.8  # since the process started, so that it ends within two seconds
 DETACHED_TIME_LIMIT_S = 300.0  # of a capture, which no client waits for
 MAX_INPUT_BYTES = 16 * 1024 * 1024
+READ_BYTES = 1024 * 1024  # at once
 
 
 @dataclass
@@ -34,7 +36,7 @@ class HookRun:
 
     def work(self) -> None:
         try:
-            payload = json.loads(sys.stdin.buffer.read(MAX_INPUT_BYTES) or b"{}")
+            payload = json.loads(_read_input(sys.stdin.buffer) or b"{}")
             answered = self.answer(self.data_dir, {"event": self.event, "client": self.client, "payload": payload})
             self.report = {**answered.get("report", {})}
             self.output = answered.get("output")
@@ -48,22 +50,32 @@ class HookRun:
 
 def run(arguments: Sequence[str], answer: Answer) -> None:
     """Answer the event that the arguments name, and end the process."""
-    began = time.monotonic()
     event, client, data_dir = _parse(arguments)
+    # No client waits for an answer to a capture, and it must not be lost because its process started slowly.
+    started = time.monotonic() - (0.0 if is_capture(event) else operating_system.process_age_s())
     is_detached = DETACHED_FLAG in arguments
     time_limit_s = DETACHED_TIME_LIMIT_S if is_detached else TIME_LIMIT_S
     hook = HookRun(data_dir, event, client, answer if is_detached else partial(send, in_process=answer))
     threading.Thread(target=hook.work, daemon=True).start()
-    is_done = hook.done.wait(time_limit_s)
+    is_done = hook.done.wait(started + time_limit_s - time.monotonic())
     report = hook.report if is_done else {"did": "nothing", "why": f"it took more than {time_limit_s:g} s"}
     try:
         if is_done and hook.output is not None:
             os.write(sys.stdout.fileno(), json.dumps(hook.output, ensure_ascii=False).encode())
     except (OSError, ValueError) as exc:
         report = {**report, "why": f"the client does not read the answer ({exc})"}
-    elapsed_ms = round((time.monotonic() - began) * 1000)
+    elapsed_ms = round((time.monotonic() - started) * 1000)
     records.add(data_dir, {"client": client, "event": event, "ms": elapsed_ms, **report})
     os._exit(0)  # threads may still work; what they write is whole or not at all
+
+
+def _read_input(stdin: BinaryIO) -> bytes:
+    """What the client sends. All of it is read, so that no write of the client fails; more than MAX_INPUT_BYTES is
+    dropped, and the rest is no JSON."""
+    received = bytearray()
+    while chunk := stdin.read(READ_BYTES):
+        received += chunk[: MAX_INPUT_BYTES - len(received)]
+    return bytes(received)
 
 
 def _parse(arguments: Sequence[str]) -> tuple[str, str, str]:

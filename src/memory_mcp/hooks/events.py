@@ -22,6 +22,8 @@ MOMENTS: dict[str, Moment] = {
 }
 """When each event happens: at the start of a conversation, at a prompt, or when it is to be kept."""
 
+COMPACTIONS = {"PreCompact", "PreCompress", "preCompact"}
+
 CAPTURE_STARTED: dict[str, Any] = {"output": None, "report": {"did": "started a capture"}}
 
 

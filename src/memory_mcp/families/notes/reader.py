@@ -180,6 +180,12 @@ class NoteReader:
         with self._db(caller).read() as tx:
             return lists.namespaces_after(tx, caller.confined_to, name, limit)
 
+    def short_id(self, caller: Caller, id_: str) -> str:
+        """The beginning of an id, if no other note's id begins like it, else the id: for texts that must be short."""
+        with self._db(caller).read() as tx:
+            found = notes.ids_starting(tx, id_[: transactions.SHORT_ID_CHARS], caller.confined_to, 2)
+        return id_[: transactions.SHORT_ID_CHARS] if found == [id_] else id_
+
     def namespaces_starting(self, caller: Caller, prefix: str, limit: int) -> list[str]:
         with self._db(caller).read() as tx:
             return lists.namespaces_starting(tx, caller.confined_to, prefix, limit)

@@ -1,7 +1,7 @@
 """Series: notes that one author wrote in order, such as the messages of a conversation. Each is stored once."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from memory_mcp.caller import Caller
 from memory_mcp.engines.transactions import UserDatabase, Write
@@ -14,6 +14,15 @@ from memory_mcp.families.notes.storage.sync import fields
 from memory_mcp.search_index import IndexFiles
 
 MAX_NOTES_PER_TRANSACTION = 200  # of those that are archived, restored or deleted
+
+
+@dataclass(frozen=True)
+class NearNote:
+    """A note near another one of its series, or that note itself."""
+
+    note: Note
+    place: int  # in the series: later notes have higher ones
+    distance: int  # negative for a note before the other one
 
 
 class NoteSeries:
@@ -41,15 +50,17 @@ class NoteSeries:
             self._events.publish(caller.user, added, linked=(), list_changed=True)
         return added
 
-    def around(self, caller: Caller, id_: str) -> tuple[Note | None, Note | None]:
-        """The live notes before and after one of a series."""
+    def around(self, caller: Caller, ids: Sequence[str], reach: int) -> dict[str, list[NearNote]]:
+        """By id, the live notes up to so many places before and after it, and the note itself."""
         with self._db(caller).read() as tx:
-            stored = transactions.existing(tx, id_, caller.confined_to)
-            wanted = [stored.previous, *notes.followers(tx, stored.seq)[:1]]
-            live = lists.fitting(tx, Filter(within=caller.confined_to), [seq for seq in wanted if seq])
+            near = links.near_in_series(tx, ids, reach)
+            live = lists.fitting(tx, Filter(within=caller.confined_to), {seq for _, seq, _ in near})
             found = {one.seq: one.note for one in notes.by_seq(tx, live, caller.confined_to)}
-        before, after = (*wanted, None)[:2]
-        return found.get(before or 0), found.get(after or 0)
+        around: dict[str, list[NearNote]] = {}
+        for id_, seq, distance in near:
+            if seq in found:
+                around.setdefault(id_, []).append(NearNote(found[seq], seq, distance))
+        return around
 
     def page(self, caller: Caller, chosen: Filter, after: int, limit: int) -> tuple[list[Note], int | None]:
         """Live notes in the order they were stored, and where the next page starts; None on the last."""

@@ -27,6 +27,7 @@ from memory_mcp.families.notes.storage import index, links, notes
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import wikilinks
 
+FULL_ID_CHARS, SHORT_ID_CHARS = 36, 8  # an id may be given by so much of its beginning
 CONTEXT_MINUTES = 30  # an older note is not the context of the next one
 
 # The first few functions return the ids of other notes whose links changed.
@@ -288,8 +289,12 @@ def namespace_for(caller: Caller, wanted: str | None) -> str:
 
 
 def existing(tx: Read, id_: str, within: str | None, **blamed: str) -> StoredNote:
-    """A note that the caller may see. Raises NotFound; `blamed` names the field with the id."""
+    """A note that the caller may see, by its id or by a beginning of it that no other id has. Raises NotFound; `blamed`
+    names the field with the id."""
     stored = notes.get(tx, id_, within)
+    if stored is None and SHORT_ID_CHARS <= len(id_) < FULL_ID_CHARS:
+        found = notes.ids_starting(tx, id_, within, 2)
+        stored = notes.get(tx, found[0], within) if len(found) == 1 else None
     if stored is None:
         raise NotFound("There is no note with this id.", hint="memory_search finds what there is.", **blamed)
     return stored

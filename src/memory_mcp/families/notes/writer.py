@@ -90,7 +90,7 @@ class NoteWriter:
         self._files.worker.wake()
         if changed_meanwhile:
             self._events.publish(caller.user, changed_meanwhile, linked=linking, list_changed=True)
-        return Deleted(id_, True, soft)
+        return Deleted(former.note.id, True, soft)
 
     def link(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Linked:
         """Link two notes. Raises NotFound if either does not exist."""

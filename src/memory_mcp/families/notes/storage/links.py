@@ -1,7 +1,7 @@
 """SQL for the relations of notes: links, wikilinks and supersession."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from memory_mcp.engines.transactions import Read, Write
@@ -299,3 +299,28 @@ def unresolve_links(tx: Write, seq: int) -> list[int]:
         {"seq": seq},
     )
     return [source for (source,) in rows if source != seq]
+
+
+def near_in_series(tx: Read, ids: Sequence[str], reach: int) -> list[tuple[str, int, int]]:
+    """The notes up to so many places before and after these: the id, the number of the note near it, and the distance,
+    which is negative before it and 0 for itself."""
+    return tx.all(
+        """
+        WITH RECURSIVE
+        start AS (SELECT notes.id, notes.seq FROM json_each(:ids) AS one CROSS JOIN notes ON notes.id = one.value),
+        before (id, seq, distance) AS (
+            SELECT id, seq, 0 FROM start
+            UNION ALL
+            SELECT before.id, notes.previous, before.distance - 1 FROM before JOIN notes ON notes.seq = before.seq
+            WHERE notes.previous IS NOT NULL AND before.distance > :least
+        ),
+        after (id, seq, distance) AS (
+            SELECT id, seq, 0 FROM start
+            UNION ALL
+            SELECT after.id, notes.seq, after.distance + 1 FROM after JOIN notes ON notes.previous = after.seq
+            WHERE after.distance < :reach
+        )
+        SELECT id, seq, distance FROM before UNION ALL SELECT id, seq, distance FROM after WHERE distance > 0
+        """,
+        {"ids": json.dumps(list(ids)), "reach": reach, "least": -reach},
+    )

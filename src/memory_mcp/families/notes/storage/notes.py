@@ -114,6 +114,15 @@ def get(tx: Read, id_: str, within: str | None = None) -> StoredNote | None:
     return _stored(rows[0]) if rows else None
 
 
+def ids_starting(tx: Read, beginning: str, within: str | None, limit: int) -> list[str]:
+    """The ids that begin like this, of notes that the caller may see."""
+    rows = tx.all(
+        f"SELECT id FROM notes AS note WHERE id BETWEEN :first AND :last AND {inside(within, 'note')} LIMIT :limit",
+        {"first": beginning, "last": f"{beginning}z", "within": within, "limit": limit},
+    )
+    return [id_ for (id_,) in rows if id_.startswith(beginning)]
+
+
 def by_seq(tx: Read, seqs: Sequence[int], within: str | None = None) -> list[StoredNote]:
     """These notes, which the caller may see, in the order given."""
     rows = tx.all(
