@@ -12,7 +12,7 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.errors import AppError, Invalid, Unavailable
-from memory_mcp.families.portals import file_exports, storage
+from memory_mcp.families.portals import storage
 from memory_mcp.server.protocol import McpServer
 from tests.conftest import connected
 from tests.families.portals.calls import CALLER, PORTAL, put, query_operation
@@ -97,7 +97,7 @@ def test_many_exports_do_not_block_reads_and_the_rest_are_refused(app: App, engi
     exports = [threading.Thread(target=export, args=(number,)) for number in range(40)]
     for one in exports:
         one.start()
-    eventually(lambda: len(refusals) == 40 - file_exports.MAX_EXPORTS and running(engine) == 2)
+    eventually(lambda: len(refusals) == 40 - app.settings.user_transfers and running(engine) == 2)
     assert {(error, "Try again" in message) for _, error, message in refusals} == {("unavailable", True)}
     assert query_operation(app, "SELECT n FROM t WHERE n = 1 LIMIT 1") == [{"n": 1}]
     assert app.portals.view(CALLER, PORTAL).tables
