@@ -53,11 +53,17 @@ soak: setup ## Run 64 clients on one server for five minutes: errors, lost write
 soak-sync: setup ## Run three nodes and a hub for ten minutes: cut links, kill -9, wrong clocks, 429 (SECONDS)
 	$(BIN)/python -m benchmarks.soak_sync $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
+chaos: setup ## Kill, cut power, jump clocks, hang engines, interrupt upgrades: what is lost, per class of fault (KILLS, default 1,000)
+	$(BIN)/python -m benchmarks.chaos $(if $(KILLS),--kills $(KILLS)) $(ARGS)
+
 soak-shared: setup ## Kill the shared server 200 times while eight clients write, and replace it by newer versions (KILLS)
 	$(BIN)/python -m benchmarks.soak_shared $(if $(KILLS),--kills $(KILLS)) $(ARGS)
 
 shared-tests: setup ## Run the tests of stdio through relays and shared servers
 	MEMORY_MCP_TEST_SHARED=1 $(PYTEST) tests/server/test_stdio.py tests/sessions tests/test_many_processes.py tests/server/test_fuzz.py $(ARGS)
+
+attack: setup ## Attack the server in every class, with 100,000 generated portal escapes, and count attempts (ARGS="--statements N")
+	$(BIN)/python -m tests.attacks $(ARGS)
 
 soak-hostile: setup ## Run a tenant beside one that attacks the server for two minutes: p95, errors, memory (SECONDS)
 	$(BIN)/python -m benchmarks.soak_hostile $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
@@ -67,6 +73,20 @@ soak-portals: setup ## Kill the engine of a portal 30 times while rows are writt
 
 soak-fuzz: setup ## Send 10,000 bad messages over each transport (MEMORY_MCP_FUZZ_SEED chooses others)
 	MEMORY_MCP_FUZZ_MESSAGES=10000 $(BIN)/python -m pytest -n 2 tests/server/test_fuzz.py $(ARGS)
+
+fuzz: .venv/.fuzz ## Fuzz every parser with atheris for 15 minutes, guided by coverage (SECONDS); inputs that fail join tests/fuzz/corpus
+	$(BIN)/python -m tests.fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
+
+.venv/.fuzz: $(STAMP) requirements-fuzz.txt
+	@$(PIP) --require-hashes -r requirements-fuzz.txt
+	@touch $@
+
+sbom: .venv/.sbom ## Write a software bill of materials (CycloneDX) of everything that a user installs, with hashes, to dist/
+	$(BIN)/python -m tools.sbom
+
+.venv/.sbom: $(STAMP) requirements-sbom.txt
+	@$(PIP) --require-hashes -r requirements-sbom.txt
+	@touch $@
 
 soak-sync-model: setup ## Run 2,000 random sequences of nodes and a hub that lose, repeat, restore and clone data (MEMORY_MCP_SYNC_EXAMPLES)
 	MEMORY_MCP_SYNC_EXAMPLES=$${MEMORY_MCP_SYNC_EXAMPLES:-2000} $(BIN)/python -m pytest tests/sync/test_converging.py tests/sync/test_stories.py $(ARGS)
@@ -178,5 +198,7 @@ lock: setup ## Pin the newest versions of the dependencies
 	$(PIN) --extra portals --extra postgres --group dev -o requirements-dev.txt
 	$(PIN) --extra portals --group run -c requirements-dev.txt -o requirements-run.txt
 	$(COMPILE) --group pyproject.toml:build -c requirements-dev.txt -o requirements-build.txt
+	$(COMPILE) --group pyproject.toml:fuzz -c requirements-dev.txt -o requirements-fuzz.txt
+	$(COMPILE) --group pyproject.toml:sbom -c requirements-dev.txt -o requirements-sbom.txt
 
 .PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' Makefile)

@@ -86,18 +86,29 @@ class ServerProcess:
         (found,) = (line for line in lines if line.startswith("VmHWM:" if peak else "VmRSS:"))
         return int(found.split()[1]) * 1024
 
+    def exchange(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """The whole answer, with its result or error. Raises EOFError if the server has left."""
+        return self._exchange(method, params)[1]
+
     def _ask(self, method: str, params: dict[str, Any]) -> tuple[float, dict[str, Any]]:
+        try:
+            taken, answer = self._exchange(method, params)
+        except EOFError:
+            raise RuntimeError(f"{method}: The server has left.") from None
+        if "error" in answer or answer["result"].get("isError"):
+            raise RuntimeError(f"{method}: {answer}")
+        return taken, answer["result"]
+
+    def _exchange(self, method: str, params: dict[str, Any]) -> tuple[float, dict[str, Any]]:
         self._last_id += 1
         request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params}
         started = self._send(request)
-        while True:
-            line = self._from.readline()
+        while line := self._from.readline():
             taken = time.perf_counter() - started
-            answer: dict[str, Any] = json.loads(line) if line else {"error": "The server has left."}
-            if "error" in answer or answer.get("result", {}).get("isError"):
-                raise RuntimeError(f"{method}: {answer}")
+            answer: dict[str, Any] = json.loads(line)
             if answer.get("id") == self._last_id:
-                return taken, answer["result"]
+                return taken, answer
+        raise EOFError
 
     def _send(self, message: dict[str, Any]) -> float:
         line = json.dumps(message).encode() + b"\n"

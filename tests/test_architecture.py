@@ -34,6 +34,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "peers",
         "relay",
         "terminal",
+        "invisible_characters",
         "tokens",
         "hooks",
     },

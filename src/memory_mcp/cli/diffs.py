@@ -8,6 +8,7 @@ from rich.text import Text
 from memory_mcp.cli.output import confirm, console, print_text
 from memory_mcp.clients.operations import Plan
 from memory_mcp.errors import Invalid
+from memory_mcp.invisible_characters import show
 
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -24,4 +25,4 @@ def print_diff(lines: list[str]) -> None:
     out = console()
     for line in lines:
         is_name = line.startswith(("--- ", "+++ "))
-        out.print(Text(line, style="bold" if is_name else COLOURS.get(line[:1], "")), soft_wrap=True)
+        out.print(Text(show(line), style="bold" if is_name else COLOURS.get(line[:1], "")), soft_wrap=True)

@@ -15,7 +15,7 @@ from rich.text import Text
 from memory_mcp.app import App, embedding_options
 from memory_mcp.caller import Caller
 from memory_mcp.cli.common import AsJson, DataDir, new_session, report_as_usage_error, split_names, use_app
-from memory_mcp.cli.output import console, counted, print_json, print_text, title_and_text
+from memory_mcp.cli.output import console, counted, print_content, print_json, print_text, title_and_text
 from memory_mcp.embedding import model_files
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.notes.addresses import note_uri
@@ -139,7 +139,7 @@ def show(
     if as_json:
         print_json(opened.details)
     else:
-        typer.echo(opened.content)
+        print_content(opened.content)
 
 
 def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:

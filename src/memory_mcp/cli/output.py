@@ -15,6 +15,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from memory_mcp.invisible_characters import escape_in_json, show
 from memory_mcp.terminal import wrap
 
 
@@ -25,16 +26,21 @@ def console() -> Console:
 
 def print_text(text: str = "", *, err: bool = False) -> None:
     """For people. At a terminal, lines end between words."""
-    typer.echo(wrap(text, sys.stderr if err else sys.stdout), err=err)
+    typer.echo(wrap(show(text), sys.stderr if err else sys.stdout), err=err)
+
+
+def print_content(text: str) -> None:
+    """A memory's text: a pipe or a file gets it as it is stored, a terminal without characters that it would obey."""
+    typer.echo(show(text) if sys.stdout.isatty() else text)
 
 
 def confirm(question: str) -> bool:
     """Whether the answer is yes. It is no without one."""
-    return typer.confirm(wrap(question, sys.stdout), default=False)
+    return typer.confirm(wrap(show(question), sys.stdout), default=False)
 
 
 def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=2, default=str))
+    typer.echo(escape_in_json(json.dumps(value, ensure_ascii=False, indent=2, default=str)))
 
 
 def print_table(
@@ -72,7 +78,7 @@ def _table(
 def print_row(out: Console, at: str, ref: str, text: str) -> None:
     """Print a memory on one line or, if a terminal is too narrow, on two: the reference alone, to copy it, then the
     rest, which a terminal gets cut to its width."""
-    text = " ".join(text.split())
+    text = show(" ".join(text.split()))
     line = Text.assemble((f"{at}  ", "dim"), (ref, "cyan"), f"  {text}" if text else "")
     if out.is_terminal and line.cell_len > out.width:
         out.print(Text(ref, "cyan"), soft_wrap=True)
@@ -100,23 +106,23 @@ def counted(count: int, plural: str) -> str:
 def title_and_text(title: str, text: str) -> tuple[str, str]:
     """Both on one line each, for people. A text that begins with its title, as one without a title does, is the title
     alone."""
-    title, text = (" ".join(one.split()) for one in (title, text))
+    title, text = (show(" ".join(one.split())) for one in (title, text))
     return (text, "") if text.startswith(title.removesuffix("…")) else (title, text)
 
 
 def _cell(value: object) -> str:
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value))
+        return show(", ".join(map(str, value)))
     if isinstance(value, bool):
         return "yes" if value else ""
-    return "" if value is None else str(value)
+    return "" if value is None else show(str(value))
 
 
 def print_error(code: str, message: str, hint: str = "", *, as_json: bool) -> None:
     """Write an error to stderr, in one line or as JSON."""
     if as_json:
         error = {"error": code, "message": message} | ({"hint": hint} if hint else {})
-        sys.stderr.write(json.dumps(error, ensure_ascii=False) + "\n")
+        sys.stderr.write(escape_in_json(json.dumps(error, ensure_ascii=False)) + "\n")
     else:
         print_text(f"memory-mcp: {message} {hint}".rstrip(), err=True)
 

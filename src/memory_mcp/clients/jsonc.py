@@ -96,7 +96,7 @@ class _Text:
 def value(text: str) -> dict[str, Any]:
     """The parsed text; an empty object if there are only comments. Raises MalformedFile."""
     plain = _Text(text).plain
-    if not plain.strip():
+    if _SPACE.fullmatch(plain):
         return {}
     try:
         found = json.loads(plain)
@@ -112,7 +112,7 @@ def value(text: str) -> dict[str, Any]:
 def put(text: str, path: Sequence[str], new: Any) -> str:
     """The text with a value at a path. Missing objects on the path are added."""
     seen = _Text(text)
-    if not seen.plain.strip():
+    if _SPACE.fullmatch(seen.plain):
         head = text.rstrip()
         return (head + seen.newline if head else "") + _dumped(_nested(path, new), "", seen) + seen.newline
     depth = len(path) - 1
@@ -130,7 +130,7 @@ def put(text: str, path: Sequence[str], new: Any) -> str:
 def remove(text: str, path: Sequence[str]) -> str:
     """The text without the value at a path; unchanged if there is none."""
     seen = _Text(text)
-    opening = seen.open_of(path[:-1]) if seen.plain.strip() else None
+    opening = None if _SPACE.fullmatch(seen.plain) else seen.open_of(path[:-1])
     there = seen.member(opening, path[-1]) if opening is not None else None
     if opening is None or there is None:
         return text

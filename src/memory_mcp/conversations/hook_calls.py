@@ -7,6 +7,7 @@ from typing import Any
 from memory_mcp.conversations.model import HookCall
 from memory_mcp.errors import Invalid
 from memory_mcp.hooks.events import MOMENTS
+from memory_mcp.invisible_characters import show
 
 MAX_SESSION_ID_CHARS = 200
 MAX_PROMPT_CHARS = 20_000
@@ -39,6 +40,7 @@ def encode(call: HookCall, text: str | None) -> dict[str, Any] | None:
     """What the client reads from stdout; None for nothing."""
     if not text:
         return None
+    text = show(text)
     if call.client == "cursor":
         return {"additional_context": text}
     return {"hookSpecificOutput": {"hookEventName": call.event, "additionalContext": text}}

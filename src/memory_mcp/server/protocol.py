@@ -201,7 +201,7 @@ class McpServer:
             raise
         contents = types.TextResourceContents(
             uri=document.uri,
-            text=document.text,
+            text=results.document_text(document),
             mime_type=document.mime_type,
             _meta=dict(document.meta) or None,
         )

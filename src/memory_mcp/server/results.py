@@ -7,18 +7,25 @@ from typing import Any
 import mcp_types as types
 
 from memory_mcp.caller import Caller, Scope
-from memory_mcp.families.family import Tool
+from memory_mcp.families.family import Document, Tool
+from memory_mcp.invisible_characters import escape_in_json, show
 
 
 def result(tool: Tool, answer: Any, caller: Caller, given: Mapping[str, Any] | None) -> types.CallToolResult:
+    """Models read the text, in which no character is invisible; programs the structured content, which is exact."""
     structured = shown(tool, answer, caller, given)
     if is_narrowed(tool, caller):
-        texts = [json.dumps(structured, ensure_ascii=False)]
+        texts = [escape_in_json(json.dumps(structured, ensure_ascii=False))]
     else:
-        text = tool.answers.dump_json(answer, by_alias=True).decode()
-        texts = [text, tool.summary(answer)] if tool.summary else [text]
+        text = escape_in_json(tool.answers.dump_json(answer, by_alias=True).decode())
+        texts = [text, show(tool.summary(answer))] if tool.summary else [text]
     content = [types.TextContent(type="text", text=one) for one in texts]
     return types.CallToolResult(content=[*content], structured_content=structured)
+
+
+def document_text(document: Document) -> str:
+    """The text of a resource. In JSON no character is invisible; any other text is exact."""
+    return escape_in_json(document.text) if document.mime_type == "application/json" else document.text
 
 
 def shown(tool: Tool, answer: Any, caller: Caller, given: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,3 +1,4 @@
+from tests.engines.chdb.outside import outside
 from tests.families.portals.conftest import app, data_dir, engines_that_leave_soon, options
 
-__all__ = ["app", "data_dir", "engines_that_leave_soon", "options"]
+__all__ = ["app", "data_dir", "engines_that_leave_soon", "options", "outside"]

@@ -1,0 +1,181 @@
+"""Concurrent clients on one key, note, file, entity and table while their server is killed: linearizable?"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.chaos.connections import ERAS, kill, prepare, shared_server_pids, stdio_client
+from benchmarks.chaos.ledger import PORTAL, Call, Ledger, Refused, Unsure
+from benchmarks.linearizability import GrowingSet, Model, Operation, Register, is_linearizable
+from benchmarks.soak_shared import background_servers
+
+CLIENTS = 6
+ROUNDS = 3
+OPERATIONS = 60  # of each client in a round, over all objects
+KILL_EVERY_S = 1.5
+SEED = 6
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One object, and the calls that write and read it."""
+
+    name: str
+    model: Model
+    write: Callable[[str], tuple[str, dict[str, Any]]]
+    read: tuple[str, dict[str, Any]]
+    value: Callable[[dict[str, Any]], Any]  # of the answer to a read
+
+
+@dataclass
+class History:
+    """Thread-safe."""
+
+    operations: list[Operation] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def record(self, operation: Operation) -> None:
+        with self._lock:
+            self.operations.append(operation)
+
+
+def subjects(note_id: str, round_: int) -> tuple[Subject, ...]:
+    name = f"one-{round_}"
+    return (
+        Subject(
+            "vault",
+            Register("first"),
+            lambda text: ("commit_memory", {"scope": "vault", "key": name, "content": text}),
+            ("recall_open", {"ref": f"memory://vault/{name}"}),
+            lambda answer: answer["content"],
+        ),
+        Subject(
+            "notes",
+            Register("first"),
+            lambda text: ("memory_update", {"id": note_id, "content": text}),
+            ("memory_get", {"id": note_id}),
+            lambda answer: answer["content"],
+        ),
+        Subject(
+            "stores",
+            Register("first"),
+            lambda text: ("update_memory", {"store": "chaos", "path": f"kept/{name}", "content": text}),
+            ("get_memory", {"store": "chaos", "path": f"kept/{name}"}),
+            lambda answer: answer["content"],
+        ),
+        *_growing(name, round_),
+    )
+
+
+def _growing(name: str, round_: int) -> tuple[Subject, ...]:
+    """Those to which clients only add."""
+    return (
+        Subject(
+            "graph",
+            GrowingSet(frozenset({"first"})),
+            lambda text: (
+                "add_observations",
+                {"project": "chaos", "observations": [{"entity_name": name, "contents": [text]}]},
+            ),
+            ("open_nodes", {"project": "chaos", "names": [name]}),
+            lambda answer: frozenset(answer["entities"][0]["observations"]),
+        ),
+        Subject(
+            "portals",
+            GrowingSet(frozenset({"first"})),
+            lambda text: ("portal_write", {"portalUri": PORTAL, "table": f"one_{round_}", "data": [{"text": text}]}),
+            ("portal_query", {"portalUri": PORTAL, "sql": f"SELECT text FROM one_{round_} ORDER BY text"}),
+            lambda answer: frozenset(row["text"] for row in answer["rows"]),
+        ),
+    )
+
+
+def run(folder: Path, rounds: int = ROUNDS) -> list[Ledger]:
+    ledger, data_dir = Ledger("histories of one object are linearizable"), folder / "histories"
+    with background_servers(data_dir), ExitStack() as stack:
+        clients = [stack.enter_context(stdio_client(data_dir, ERAS[n % 2])) for n in range(CLIENTS)]
+        prepare(clients[0])
+        for round_ in range(rounds):
+            chosen = _create(clients[0], round_)
+            histories = _collect(ledger, clients, chosen, data_dir)
+            for subject in chosen:
+                operations = histories[subject.name].operations
+                ledger.attempts += len(operations)
+                ledger.acknowledged |= {
+                    one.given for one in operations if one.kind == "write" and one.returned is not None
+                }
+                ledger.unsure |= {one.given for one in operations if one.returned is None}
+                if not is_linearizable(operations, subject.model):
+                    ledger.fail(
+                        f"{subject.name}, round {round_}: no order of its {len(operations)} calls explains them"
+                    )
+    return [ledger]
+
+
+def _create(call: Call, round_: int) -> tuple[Subject, ...]:
+    """The objects of a round, each with the value `first`."""
+    name = f"one-{round_}"
+    note_id = call("memory_create", {"content": "first", "namespace": "chaos"})["id"]
+    chosen = subjects(note_id, round_)
+    call("add_memory", {"store": "chaos", "path": f"kept/{name}", "content": "first"})
+    entity = {"name": name, "entity_type": "chaos", "observations": ["first"]}
+    call("create_entities", {"project": "chaos", "entities": [entity]})
+    for subject in (chosen[0], chosen[-1]):
+        call(*subject.write("first"))
+    return chosen
+
+
+def _collect(ledger: Ledger, clients: list[Any], chosen: tuple[Subject, ...], data_dir: Path) -> dict[str, History]:
+    """Of one round, by the names of its objects."""
+    mark = f"r{ledger.attempts}"
+    histories = {subject.name: History() for subject in chosen}
+    threads = [
+        threading.Thread(target=_run_client, args=(ledger, call, chosen, histories, f"{mark}c{number}"))
+        for number, call in enumerate(clients)
+    ]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        threads[0].join(KILL_EVERY_S)
+        if threads[0].is_alive():
+            for pid in shared_server_pids(data_dir):
+                kill(pid)
+        else:
+            for thread in threads:
+                thread.join()
+    return histories
+
+
+def _run_client(
+    ledger: Ledger, call: Call, chosen: tuple[Subject, ...], histories: dict[str, History], mark: str
+) -> None:
+    try:
+        _work(call, chosen, histories, mark)
+    except Exception as exc:  # noqa: BLE001  # reported at the end
+        ledger.fail(f"a client failed: {exc!r}")
+
+
+def _work(call: Call, chosen: tuple[Subject, ...], histories: dict[str, History], mark: str) -> None:
+    chance = random.Random(mark)
+    for number in range(OPERATIONS):
+        subject = chance.choice(chosen)
+        is_write = chance.random() < 0.5
+        text = f"{mark}-{number}"
+        tool, arguments = subject.write(text) if is_write else subject.read
+        invoked = time.monotonic()
+        try:
+            answer = call(tool, arguments)
+        except Refused:
+            continue  # nothing happened
+        except Unsure:
+            if is_write:
+                histories[subject.name].record(Operation("write", text, None, invoked, None))
+            continue
+        returned = time.monotonic()
+        kind, value = ("write", None) if is_write else ("read", subject.value(answer))
+        histories[subject.name].record(Operation(kind, text if is_write else None, value, invoked, returned))

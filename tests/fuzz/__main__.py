@@ -1,0 +1,92 @@
+"""Every parser under a coverage-guided fuzzer, atheris: `make fuzz`.
+
+It begins with the kept corpus. An input on which a parser fails is added to it, so that `make test` fails until the
+parser is repaired. `--keep` adds a sample of the inputs that reached new code.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.figures import introduction, print_table
+
+from tests.fuzz import corpus_files
+from tests.fuzz.parsers import PARSERS
+
+SECONDS = 900  # in all
+MAX_INPUT_BYTES = 4096
+INPUT_TIMEOUT_S = 10  # for one input; longer is a failure
+MAX_MEMORY_MB = 2048
+_DONE = re.compile(r"^Done (\d+) runs? in", re.MULTILINE)
+_COVERED = re.compile(r"cov: (\d+) ")
+
+
+@dataclass(frozen=True)
+class Fuzzed:
+    name: str
+    runs: int
+    covered: int  # edges of our own code
+    added: int
+    failures: list[Path]
+    log: str
+
+
+def main() -> None:
+    options = _options()
+    print(introduction())
+    share = max(1, options.seconds // len(options.parsers))
+    fuzzed = [_fuzz(name, share, keep=options.keep) for name in options.parsers]
+    rows = [(one.name, f"{one.runs:,}", str(one.covered), str(one.added), str(len(one.failures))) for one in fuzzed]
+    print_table(f"Fuzzed for {share} s each", [("parser", "inputs", "edges", "kept", "failed"), *rows])
+    print(f"{sum(one.runs for one in fuzzed):,} inputs in all")
+    for one in fuzzed:
+        if one.failures:
+            print(f"\n{one.name}:\n{one.log[-3000:]}")
+    if any(one.failures for one in fuzzed):
+        raise SystemExit(1)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make fuzz ARGS=", description=__doc__)
+    parser.add_argument("parsers", nargs="*", metavar="PARSER", help=f"of {', '.join(PARSERS)}")
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="for all parsers together")
+    parser.add_argument("--keep", action="store_true", help="add a sample of the new inputs to the corpus")
+    options = parser.parse_args()
+    if unknown := set(options.parsers) - PARSERS.keys():
+        parser.error(f"no parser is called {min(unknown)}")
+    options.parsers = options.parsers or list(PARSERS)
+    return options
+
+
+def _fuzz(name: str, seconds: int, *, keep: bool) -> Fuzzed:
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+        inputs, failed = Path(folder) / "inputs", Path(folder) / "failed"
+        inputs.mkdir()
+        failed.mkdir()
+        begun = [*PARSERS[name].seeds, *corpus_files.read(name)]
+        for number, one in enumerate(begun):
+            (inputs / f"seed-{number}").write_bytes(one)
+        limits = (f"-max_total_time={seconds}", f"-max_len={MAX_INPUT_BYTES}", f"-timeout={INPUT_TIMEOUT_S}")
+        more = (f"-rss_limit_mb={MAX_MEMORY_MB}", f"-artifact_prefix={failed}/", "-print_final_stats=1", str(inputs))
+        command = [sys.executable, "-m", "tests.fuzz.target", name, *limits, *more]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=os.environ, check=False)
+        failures = sorted(failed.iterdir())
+        added = corpus_files.add(name, [path.read_bytes() for path in failures])
+        found = [path.read_bytes() for path in inputs.iterdir() if not path.name.startswith("seed-")]
+        if keep and not failures:
+            short = sorted((one for one in found if len(one) <= corpus_files.MAX_KEPT_BYTES), key=len)
+            step = max(1, len(short) // corpus_files.MAX_KEPT)
+            added += corpus_files.add(name, short[::step][: corpus_files.MAX_KEPT])
+    if done.returncode and not failures:
+        raise SystemExit(f"{name} did not run:\n{done.stderr[-3000:]}")
+    runs, covered = _DONE.search(done.stderr), _COVERED.findall(done.stderr)
+    return Fuzzed(name, int(runs[1]) if runs else 0, max(map(int, covered), default=0), added, failures, done.stderr)
+
+
+if __name__ == "__main__":
+    main()
