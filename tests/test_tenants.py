@@ -794,6 +794,11 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
     "POST /api/notes/change": [
         lambda its: ("/api/notes/change", {"refs": [f"memory://note/{its.note}"], "add_tags": ["mine"]}),
     ],
+    "POST /api/uploads": [],  # of one's own; tests/server/test_imports.py
+    "GET /api/imports": [lambda its: at("/api/imports")],
+    "POST /api/imports": [],  # in the background; the same
+    "POST /api/imports/stop": [lambda its: ("/api/imports/stop", None)],
+    "POST /api/imports/{import_id}/undo": [lambda its: (f"/api/imports/{its.code}/undo", None)],
     "GET /api/notes/graph": [lambda its: at("/api/notes/graph")],
     "GET /api/recent": [lambda its: at("/api/recent", limit="100"), lambda its: at("/api/recent", family="graph")],
     "GET /api/conversations": [

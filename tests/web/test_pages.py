@@ -31,6 +31,7 @@ PAGES = {
     "/keys": "Keys",
     "/sessions": "Sessions",
     "/sync": "Sync",
+    "/import": "Import and export",
     "/settings": "Settings",
 }
 

@@ -27,7 +27,7 @@ def cli(data_dir: Path, *arguments: str) -> Any:
 def test_a_download_can_be_imported_elsewhere(
     page: Page, site: Site, tmp_path: Path, button: str, taking_in: tuple[str, ...]
 ) -> None:
-    page.goto("/settings")
+    page.goto("/import")
     page.get_by_role("button", name=button).focus()
     with page.expect_download(timeout=60_000) as coming:
         page.keyboard.press("Enter")
@@ -37,14 +37,14 @@ def test_a_download_can_be_imported_elsewhere(
 
     cli(tmp_path / "empty", *taking_in, str(file))
     assert "Disaster plan" in json.dumps(cli(tmp_path / "empty", "search", "disk dies"))
-    page.reload()
+    page.goto("/settings")
     expect(page.get_by_role("region", name="Audit log")).to_contain_text("_downloaded")
 
 
 def test_a_download_is_watched_and_cancelled(page: Page) -> None:
     waiting: list[Route] = []
     page.route("**/api/export", lambda route: waiting.append(route))  # as slow as can be
-    page.goto("/settings")
+    page.goto("/import")
     page.get_by_role("button", name="Download my memories").click()
     expect(page.get_by_role("progressbar", name="Creating the file")).to_be_visible()
     expect(page.get_by_role("button", name="Download a backup of everything")).to_be_disabled()
@@ -59,7 +59,7 @@ def test_a_download_is_watched_and_cancelled(page: Page) -> None:
 def test_a_refused_download_says_why(page: Page) -> None:
     problem = {"detail": "Another download of yours is under way.", "error": "conflict"}
     page.route("**/api/export", lambda route: route.fulfill(status=409, json=problem))
-    page.goto("/settings")
+    page.goto("/import")
     page.get_by_role("button", name="Download my memories").click()
     expect(page.get_by_role("status").filter(has_text="under way")).to_be_visible()
 

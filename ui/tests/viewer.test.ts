@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { formatOf, fromBase64, isTableName, tableName, toBase64 } from '../src/viewer/files'
+import { fromBase64, toBase64 } from '../src/shared/base64'
+import { formatOf, isTableName, tableName } from '../src/viewer/files'
 import { formatViewState, INITIAL_STATE, parseViewState, serialize } from '../src/viewer/view-state'
 
 test.each([

@@ -15,13 +15,14 @@ from memory_mcp.cli.common import AsJson, DataDir, caller_for, parse_path, repor
 from memory_mcp.cli.output import counted, print_json, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.importers import FORMATS, ImportPlan, Report
+from memory_mcp.importers.operations import DEFAULT_DESTINATIONS
 from memory_mcp.maintenance.imports import read_export
 from memory_mcp.maintenance.zip_file import unpack_export
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be imported, and write nothing.")]
 
-INTO = {"notes": ("--namespace", "default"), "stores": ("--store", ""), "graph": ("--project", "memory")}
-"""For each family, the option that names the destination, and its default; a store's default is the format's name."""
+INTO = {"notes": "--namespace", "stores": "--store", "graph": "--project"}
+"""For each family, the option that names the destination."""
 
 OURS = "memory-mcp"  # what `memory-mcp export` writes
 GOES_ON = "The same command goes on: it adds only the rest."
@@ -54,13 +55,14 @@ def import_memories(
     known = next((name for name in FORMATS if name == format_), None)
     if known is None and format_ != OURS:
         raise typer.BadParameter(f"{format_!r} is not a format. Use any of: {', '.join((OURS, *FORMATS))}.")
-    option, default = INTO[FORMATS[known]] if known else ("no such option", "")
+    option = INTO[FORMATS[known]] if known else "no such option"
     if strange := [name for name, value in given.items() if value is not None and name != option]:
         raise typer.BadParameter(f"{strange[0]} has no meaning for {format_}, which takes {option}.")
     if known is None:
         import_own_export(path, data_dir, dry_run=dry_run, as_json=as_json, user=user)
     else:
-        run(ImportPlan(known, path, given[option] or default or known, dry_run), data_dir, as_json=as_json, user=user)
+        into = given[option] or DEFAULT_DESTINATIONS[FORMATS[known]] or known
+        run(ImportPlan(known, path, into, dry_run), data_dir, as_json=as_json, user=user)
 
 
 def import_own_export(

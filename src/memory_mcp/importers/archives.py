@@ -50,6 +50,10 @@ def open_export(
             one.close()
 
 
+def is_zip(path: Path) -> bool:
+    return path.is_file() and zipfile.is_zipfile(path)
+
+
 def _members(path: Path, on_bytes: OnBytes, nested: Callable[[str], bool], zips: list[BoundedZip]) -> Iterator[Member]:
     if path.is_dir():
         for file in path.rglob("*"):

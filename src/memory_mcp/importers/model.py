@@ -7,10 +7,13 @@ from memory_mcp.families.notes.model import NewNote
 Family = Literal["notes", "stores", "graph"]
 Outcome = Literal["refused", "left_out", "kept"]
 
-Format = Literal["server-memory", "mcp-memory-service", "basic-memory", "anthropic-memory", "mem0", "chatgpt", "claude"]
+Format = Literal[
+    "server-memory", "mcp-memory-service", "markdown", "basic-memory", "anthropic-memory", "mem0", "chatgpt", "claude"
+]
 FORMATS: dict[Format, Family] = {
     "server-memory": "graph",
     "mcp-memory-service": "notes",
+    "markdown": "notes",
     "basic-memory": "stores",
     "anthropic-memory": "stores",
     "mem0": "notes",
@@ -30,6 +33,12 @@ class ImportPlan:
     path: Path
     into: str  # a namespace, a store or a project
     dry_run: bool = False
+    found: Path | None = None  # what a child process has read of it, in lines of found_items
+
+    name: str = ""  # of the file, for people
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or self.path.name)
 
     @property
     def family(self) -> Family:

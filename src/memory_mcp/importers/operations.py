@@ -1,45 +1,31 @@
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from types import UnionType
+from typing import TypeVar, cast
 
+from memory_mcp.access.tenants import folder_of
 from memory_mcp.caller import Caller
 from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.engines.files.lock import FileLock
-from memory_mcp.errors import AppError, Invalid, Unavailable
+from memory_mcp.errors import AppError, Conflict, Invalid, Unavailable
 from memory_mcp.families.graph import Graph
-from memory_mcp.families.graph.model import NamedRelation, NewEntity
+from memory_mcp.families.graph.model import GraphAddition, Imported, NamedRelation, NewEntity
 from memory_mcp.families.notes import Notes
-from memory_mcp.families.notes.model import IMPORTED_FROM, Author, ImportedNote, ImportOrigin, NewNote, Revision
+from memory_mcp.families.notes.model import IMPORTED_FROM, ImportedNote, ImportOrigin, NewNote, Revision
 from memory_mcp.families.stores import Stores
 from memory_mcp.families.stores.model import IncomingFile
-from memory_mcp.importers import (
-    anthropic_memory,
-    basic_memory,
-    bounds,
-    chatgpt,
-    claude,
-    mcp_memory_service,
-    mem0,
-    server_memory,
-)
-from memory_mcp.importers.model import Format, FoundFile, FoundNote, ImportPlan, ImportProblem, Report
+from memory_mcp.importers import bounds, found_items, undo
+from memory_mcp.importers.history import ImportHistory, ImportLog, ImportRecord
+from memory_mcp.importers.model import Family, FoundFile, FoundNote, ImportPlan, ImportProblem, Report
+from memory_mcp.importers.readers import READERS, Found
+from memory_mcp.importers.undo import AUTHOR, ImportUndo, Undone
 from memory_mcp.names import new_namespace
-from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_nothing
+from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_nothing, track
 
-NOTES: dict[Format, Callable[[Path, OnBytes], Iterator[FoundNote | ImportProblem]]] = {
-    "mcp-memory-service": mcp_memory_service.read,
-    "mem0": mem0.read,
-    "chatgpt": chatgpt.read,
-    "claude": claude.read,
-}
-FILES: dict[Format, Callable[[Path, OnBytes], Iterator[FoundFile | ImportProblem]]] = {
-    "basic-memory": basic_memory.read,
-    "anthropic-memory": anthropic_memory.read,
-}
-AUTHOR = Author("import")
+DEFAULT_DESTINATIONS: dict[Family, str] = {"notes": "default", "stores": "", "graph": "memory"}
+"""The namespace, store or project if none is chosen; a store has the name of the format."""
 NOTE_BATCH = 200  # in one transaction
 GRAPH_BATCH = 5000  # entities or relations in one transaction
 
@@ -53,7 +39,9 @@ class Importers:
         self._notes = notes
         self._stores = stores
         self._graph = graph
+        self._folder = folder
         self._lock = FileLock(folder / "import.lock")
+        self._undo = ImportUndo(notes, stores, graph)
 
     def run(
         self,
@@ -69,18 +57,48 @@ class Importers:
         """
         report = report or plan.new_report()
         steps = {"notes": self._import_notes, "stores": self._import_files, "graph": self._import_graph}
+        if plan.dry_run:
+            steps[plan.family](caller, plan, report, report_progress, None)
+            return report
         # One import at a time: two imports of the same file would add everything twice.
-        with nullcontext() if plan.dry_run else self._lock.acquire():
-            steps[plan.family](caller, plan, report, report_progress)
+        with self._lock.acquire():
+            log = self.history(caller).begin(plan)
+            is_whole = False
+            try:
+                steps[plan.family](caller, plan, report, report_progress, log)
+                is_whole = True
+            finally:
+                log.finish(report, is_whole=is_whole)
         return report
+
+    def history(self, caller: Caller) -> ImportHistory:
+        """The caller's former imports."""
+        return ImportHistory(folder_of(self._folder, caller.user))
+
+    def undo(self, caller: Caller, id_: str, report_progress: ReportProgress = report_nothing) -> ImportRecord:
+        """Undo a whole import; memories that were changed since stay. What was undone before an error stays undone:
+        the next undo goes on. Raises NotFound, and Conflict if it is undone already."""
+        history = self.history(caller)
+        with self._lock.acquire():
+            record = history.get(id_)
+            if record.state == "undone":
+                raise Conflict("This import is undone already.")
+            undone = Undone()
+            batches = history.batches(id_)
+            for batch in track(batches, "Removing what was imported", history.count_batches(id_), report_progress):
+                self._undo.undo_batch(caller, record, batch, undone)
+            done = replace(record, state="undone", removed=undone.removed, kept=undone.kept)
+            history.save(done)
+        return done
 
     # Notes
 
-    def _import_notes(self, caller: Caller, plan: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
+    def _import_notes(
+        self, caller: Caller, plan: ImportPlan, report: Report, report_progress: ReportProgress, log: ImportLog | None
+    ) -> None:
         plan = replace(plan, into=new_namespace(plan.into))
         known = self._notes.transfer.imported(caller, plan.format)
-        reading = NOTES[plan.format](plan.path, _byte_count(plan.path, report_progress).add)
-        for found in _batches(_counted(reading, report), NOTE_BATCH):
+        for found in _batches(_counted(_read(plan, report_progress), FoundNote, report), NOTE_BATCH):
             new = []
             for one in found:
                 before = known.get(one.id)
@@ -89,15 +107,21 @@ class Importers:
                     known[one.id] = ImportedNote("", origin, 0)
                     new.append(_with_origin(one.note, plan.into, origin))
                 else:
-                    self._compare_note(caller, plan, one, before, report)
+                    self._compare_note(caller, plan, one, before, report, log)
                     if before.id:
                         known[one.id] = ImportedNote("", ImportOrigin(plan.format, one.id, bounds.digest(one.note)), 0)
-            if new and not plan.dry_run:
-                self._notes.writer.create_all(caller, AUTHOR, new)
+            if new and log:
+                log.add(undo.created_notes(self._notes.writer.create_all(caller, AUTHOR, new)))
             report.imported += len(new)
 
     def _compare_note(
-        self, caller: Caller, plan: ImportPlan, found: FoundNote, before: ImportedNote, report: Report
+        self,
+        caller: Caller,
+        plan: ImportPlan,
+        found: FoundNote,
+        before: ImportedNote,
+        report: Report,
+        log: ImportLog | None,
     ) -> None:
         """Update the note of a memory that was imported before, unless the note was changed here."""
         now = bounds.digest(found.note)
@@ -111,16 +135,19 @@ class Importers:
             )
         else:
             report.updated += 1
-            if not plan.dry_run:
+            if log:
                 origin = ImportOrigin(plan.format, found.id, now, before.version + 1)
-                self._notes.writer.update(caller, AUTHOR, before.id, _revision(found.note, origin))
+                former = self._notes.reader.read(caller, before.id)
+                updated = self._notes.writer.update(caller, AUTHOR, before.id, _revision(found.note, origin))
+                log.add(undo.updated_note(former, updated))
 
     # Stores
 
-    def _import_files(self, caller: Caller, plan: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
+    def _import_files(
+        self, caller: Caller, plan: ImportPlan, report: Report, report_progress: ReportProgress, log: ImportLog | None
+    ) -> None:
         self._check_store(caller, plan)
-        reading = FILES[plan.format](plan.path, _byte_count(plan.path, report_progress).add)
-        for file in _counted(reading, report):
+        for file in _counted(_read(plan, report_progress), FoundFile, report):
             try:
                 coming = IncomingFile(f"{file.path}.md", file.text.encode(), file.changed_ns, is_foreign=True)
                 arrival = self._stores.import_file(caller, plan.into, coming, dry_run=plan.dry_run)
@@ -134,6 +161,9 @@ class Importers:
                 continue
             report.skipped += arrival == "same"
             report.imported += arrival == "new"
+            if arrival == "new" and log:
+                content, _ = self._stores.content(caller, plan.into, file.path)
+                log.add(undo.written_file(file.path, content))
         if (report.imported or report.skipped) and not plan.dry_run:  # an earlier import may have been interrupted
             self._stores.reindex(caller, plan.into, report_nothing)
 
@@ -149,18 +179,19 @@ class Importers:
 
     # Graph
 
-    def _import_graph(self, caller: Caller, plan: ImportPlan, report: Report, report_progress: ReportProgress) -> None:
+    def _import_graph(
+        self, caller: Caller, plan: ImportPlan, report: Report, report_progress: ReportProgress, log: ImportLog | None
+    ) -> None:
         """Import the entities first, then the relations, which may come before their entities in the file."""
-        lines = islice(server_memory.read(plan.path), 1)
-        list(lines)  # refuses a wrong file before the project is created
-        count = _byte_count(plan.path, report_progress, passes=2)
-        found = _counted(server_memory.read(plan.path, count.add), report)
+        next(_read(plan, report_nothing), None)  # refuses a wrong file before the project is created
+        count = _byte_count(plan, report_progress, passes=2)
+        found = _counted(_read_items(plan, count.add), NewEntity | NamedRelation, report)
         entities = (one for one in found if isinstance(one, NewEntity))
-        relations = (one for one in server_memory.read(plan.path, count.add) if isinstance(one, NamedRelation))
-        if plan.dry_run:
+        relations = (one for one in _read_items(plan, count.add) if isinstance(one, NamedRelation))
+        if log is None:
             counts = asdict(self._graph.compare_graph(caller, plan.into, entities, relations))
         else:
-            counts = self._add_graph(caller, plan.into, entities, relations)
+            counts = self._add_graph(caller, plan.into, entities, relations, log)
         known, dangling = counts.pop("known"), counts.pop("dangling")
         report.imported, report.skipped, report.details = counts["entities"] + counts["relations"], known, counts
         if dangling:
@@ -169,31 +200,52 @@ class Importers:
             report.problems.append(ImportProblem(f"{dangling} relations", "They name unknown entities.", "left_out"))
 
     def _add_graph(
-        self, caller: Caller, project: str, entities: Iterable[NewEntity], relations: Iterable[NamedRelation]
+        self,
+        caller: Caller,
+        project: str,
+        entities: Iterable[NewEntity],
+        relations: Iterable[NamedRelation],
+        log: ImportLog,
     ) -> dict[str, int]:
-        added = [self._graph.add_graph(caller, project, [], [])]  # an empty graph creates a project too
-        added += [self._graph.add_graph(caller, project, some, []) for some in _batches(entities, GRAPH_BATCH)]
-        added += [self._graph.add_graph(caller, project, [], some) for some in _batches(relations, GRAPH_BATCH)]
+        def add(some_entities: list[NewEntity], some_relations: list[NamedRelation]) -> Imported:
+            addition = GraphAddition()
+            counts = self._graph.add_graph(caller, project, some_entities, some_relations, addition=addition)
+            log.add(undo.added_graph(addition))
+            return counts
+
+        added = [add([], [])]  # an empty graph creates a project too
+        added += [add(some, []) for some in _batches(entities, GRAPH_BATCH)]
+        added += [add([], some) for some in _batches(relations, GRAPH_BATCH)]
         return {name: sum(getattr(one, name) for one in added) for name in asdict(added[0])}
 
 
-def _byte_count(path: Path, report_progress: ReportProgress, passes: int = 1) -> ProgressCount:
+def _read(plan: ImportPlan, report_progress: ReportProgress) -> Iterator[Found]:
+    return _read_items(plan, _byte_count(plan, report_progress).add)
+
+
+def _read_items(plan: ImportPlan, on_bytes: OnBytes) -> Iterator[Found]:
+    """What the file holds, by this process or by a child process before."""
+    return found_items.read(plan.found, on_bytes) if plan.found else READERS[plan.format](plan.path, on_bytes)
+
+
+def _byte_count(plan: ImportPlan, report_progress: ReportProgress, passes: int = 1) -> ProgressCount:
     """Counts the bytes that are read of a file, or of all files in a folder."""
+    path = plan.found or plan.path
     files = path.rglob("*") if path.is_dir() else [path]
     total = sum(file.lstat().st_size for file in files if file.is_file())
-    return ProgressCount(f"Reading {path.name}", Bytes(passes * total), report_progress)
+    return ProgressCount(f"Reading {plan.name}", Bytes(passes * total), report_progress)
 
 
-def _counted(found: Iterator[T | ImportProblem], report: Report) -> Iterator[T]:
-    """The found items. Problems are reported."""
+def _counted(found: Iterator[Found], kind: type[T] | UnionType, report: Report) -> Iterator[T]:
+    """The found items of the format's kind. Problems are reported."""
     for one in found:
         if isinstance(one, ImportProblem):
             report.add(one)
             if one.outcome == "left_out":
                 continue
         report.read += 1
-        if not isinstance(one, ImportProblem):
-            yield one
+        if isinstance(one, kind):
+            yield cast(T, one)
 
 
 def _batches(found: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -30,6 +30,7 @@ from memory_mcp.clock import new_id
 from memory_mcp.errors import Invalid
 from memory_mcp.server import housekeeping, http_server, pages, rest, sdk, shutdown, startup_message
 from memory_mcp.server.disconnects import DISCONNECT, Disconnect
+from memory_mcp.server.import_jobs import ImportJobs
 from memory_mcp.server.metrics import Metrics
 from memory_mcp.server.middleware.authentication import AuthenticationMiddleware
 from memory_mcp.server.middleware.body_limit import BodyLimitMiddleware
@@ -109,6 +110,7 @@ class HttpServer:
         asgi.state.listeners = self.mcp.listeners
         asgi.state.tool_calls = self.mcp.tool_calls
         asgi.state.downloads = rest.downloads.Downloads()
+        asgi.state.import_jobs = ImportJobs(self._app.changes)
         for router in rest.ROUTERS:
             asgi.include_router(router)
         asgi.openapi = partial(rest.describe, asgi)  # type: ignore[method-assign]  # as its docs say
@@ -163,6 +165,7 @@ class HttpServer:
         self.mcp.listeners.close()
         self.mcp.cancel_calls()
         self.app.state.downloads.closing = True
+        self.app.state.import_jobs.close()
         await sdk.end_streams(self._manager)
         for scope in list(self._sse_lines):
             scope.cancel()

@@ -36,7 +36,7 @@ APP_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-NAMES = ("memories", "graph", "stores", "portals", "keys", "sessions", "sync", "settings")
+NAMES = ("memories", "conversations", "graph", "stores", "portals", "import", "keys", "sessions", "sync", "settings")
 MAX_FORM_BYTES = 10_000
 T = TypeVar("T")
 FORM = """<form method="post" action="/sign-in{then}">

@@ -221,7 +221,9 @@ class Settings(BaseModel):
     portal_joins: bool = Field(
         False, description="Whether a portal_query may read other portals of its namespace too, as `portal`.table."
     )
-    import_bytes: int = Field(2_000_000_000, ge=1, description="How large a file portal_import takes.")
+    import_bytes: int = Field(
+        2_000_000_000, ge=1, description="How large a file portal_import and an import in the browser take."
+    )
     import_rows: int = Field(100_000_000, ge=1, description="How many records a file may have for portal_import.")
     import_expanded_bytes: int = Field(
         20_000_000_000,
@@ -232,7 +234,12 @@ class Settings(BaseModel):
     import_memory: int = Field(
         4_000_000_000, ge=100_000_000, description="How many bytes of memory the engine may use for an import."
     )
-    import_seconds: int = Field(600, ge=1, le=86_400, description="How long a portal_import may take.")
+    import_seconds: int = Field(
+        600,
+        ge=1,
+        le=86_400,
+        description="How long a portal_import, or reading a file for an import in the browser, may take.",
+    )
     export_bytes: int = Field(
         2_000_000_000, ge=1, description="How many bytes portal_export writes: of records, or of a db file."
     )

@@ -20,13 +20,41 @@ import { navigate, route } from './router'
 import { shownTheme } from './theme'
 import { pageTitle } from './title'
 
+/** A page that is loaded on demand: the viewer is large (an SQL editor, charts), and others are opened seldom. */
+function lazy(title: string, load: () => Promise<{ default: FunctionComponent }>): FunctionComponent {
+  return function LazyPage() {
+    const [Page, setPage] = useState<FunctionComponent | null>(null)
+    const [error, setError] = useState('')
+    useEffect(() => {
+      load().then(
+        (module) => setPage(() => module.default),
+        (thrown: unknown) => setError(errorMessage(thrown)),
+      )
+    }, [])
+    if (Page) return <Page />
+    return (
+      <>
+        <h1>{title}</h1>
+        {error ? (
+          <p class="empty" role="alert">
+            {error}
+          </p>
+        ) : (
+          <div class="skeleton" />
+        )}
+      </>
+    )
+  }
+}
+
 const PAGES: Record<string, [string, FunctionComponent]> = {
   '': ['Home', Home],
   memories: ['Memories', Memories],
   conversations: ['Conversations', Conversations],
   graph: ['Graph', Graph],
   stores: ['Stores', Stores],
-  portals: ['Portals', LazyPortals],
+  portals: ['Portals', lazy('Portals', () => import('./pages/portals'))],
+  import: ['Import and export', lazy('Import and export', () => import('./pages/import'))],
   keys: ['Keys', Keys],
   sessions: ['Sessions', Sessions],
   sync: ['Sync', Sync],
@@ -53,31 +81,6 @@ const SHORTCUTS: [string, string][] = [
   ['Esc', 'close'],
   ['?', 'this list'],
 ]
-
-/** The viewer is large (an SQL editor, charts), so it is loaded on demand. */
-function LazyPortals() {
-  const [Page, setPage] = useState<FunctionComponent | null>(null)
-  const [error, setError] = useState('')
-  useEffect(() => {
-    import('./pages/portals').then(
-      (module) => setPage(() => module.default),
-      (thrown: unknown) => setError(errorMessage(thrown)),
-    )
-  }, [])
-  if (Page) return <Page />
-  return (
-    <>
-      <h1>Portals</h1>
-      {error ? (
-        <p class="empty" role="alert">
-          {error}
-        </p>
-      ) : (
-        <div class="skeleton" />
-      )}
-    </>
-  )
-}
 
 const isPaletteKey = (event: KeyboardEvent) =>
   (IS_MAC ? event.metaKey : event.ctrlKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === 'k'

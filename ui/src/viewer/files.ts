@@ -1,5 +1,6 @@
 // Files are transferred in pieces by tool calls: a page in a sandbox has no other access to the server.
 import type { ToolArguments } from '../shared/api-types'
+import { fromBase64, randomName, toBase64 } from '../shared/base64'
 import type { Bridge } from '../shared/bridge'
 
 const PIECE_BYTES = 512 * 1024 // a request may have 4 MiB
@@ -105,19 +106,3 @@ export async function exportFile(
   const whole = new Uint8Array(await new Blob(pieces).arrayBuffer())
   return bridge.save(`${name}.${extension}`, MEDIA_TYPES[extension]!, whole)
 }
-
-const MAX_ARGUMENTS = 0x8000 // of a function call
-
-export function toBase64(bytes: Uint8Array): string {
-  let text = ''
-  for (let start = 0; start < bytes.length; start += MAX_ARGUMENTS) {
-    text += String.fromCharCode(...bytes.subarray(start, start + MAX_ARGUMENTS))
-  }
-  return btoa(text)
-}
-
-export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))
-}
-
-const randomName = () => Array.from(crypto.getRandomValues(new Uint32Array(3)), (part) => part.toString(36)).join('')

@@ -11,7 +11,7 @@ import * as z from 'zod'
 import type { ToolArguments, ToolName, ToolResult, View } from '../shared/api-types'
 import type { Bridge } from '../shared/bridge'
 import { errorMessage } from '../shared/format'
-import { toBase64 } from './files'
+import { toBase64 } from '../shared/base64'
 
 z.config({ jitless: true }) // else zod probes new Function, which every host's policy reports
 

@@ -43,7 +43,8 @@ class ProcessLimits:
 
 
 class WorkerProcess:
-    """A child process for one task. It can open only the named folders, and the network only with `network`.
+    """A child process for one task. It can open only the named files and folders, and the network only with `network`.
+    With `site_packages` its functions may import other packages than the standard library; it starts later then.
 
     Functions are called by name with JSON values; paths are passed as strings. An AppError that a function raises is
     raised here, too. Raises LimitExceeded, and Unavailable if the caller has left (`cancelled`).
@@ -56,6 +57,7 @@ class WorkerProcess:
         readable: Sequence[Path] = (),
         writable: Sequence[Path] = (),
         network: bool = False,
+        site_packages: bool = False,
         cancelled: threading.Event | None = None,
     ) -> None:
         self._deadline = time.monotonic() + limits.seconds
@@ -70,6 +72,7 @@ class WorkerProcess:
             "network": network,
             "parent": os.getpid(),
         }
+        self._has_site_packages = site_packages or network
         self._started: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -80,7 +83,7 @@ class WorkerProcess:
                 json.dumps(self._limits),
                 environment={"PYTHONPATH": str(PACKAGES), "PYTHONUTF8": "1"},
                 output=subprocess.PIPE,
-                has_site_packages=self._limits["network"],
+                has_site_packages=self._has_site_packages,
                 niceness=NICENESS,
             )
 

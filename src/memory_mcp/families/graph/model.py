@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal
 from urllib.parse import quote, unquote
 
@@ -46,6 +46,15 @@ class Imported:
     relations: int
     known: int  # entities and relations that existed already
     dangling: int  # relations between unknown entities
+
+
+@dataclass
+class GraphAddition:
+    """What an import has added to a project, by names, so that it can be removed again."""
+
+    entities: list[NewEntity] = field(default_factory=list)
+    observations: list[Facts] = field(default_factory=list)  # of entities that existed before
+    relations: list[NamedRelation] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

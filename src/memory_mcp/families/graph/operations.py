@@ -1,15 +1,13 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
-from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
-from memory_mcp.engines.sqlite.pending_index import read_indexed
-from memory_mcp.engines.transactions import Read, Write
+from memory_mcp.engines.transactions import Read
 from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.graph import answers, storage
@@ -20,7 +18,6 @@ from memory_mcp.families.graph.model import (
     Entity,
     Facts,
     GraphView,
-    Imported,
     KnownObservation,
     NamedRelation,
     NewEntity,
@@ -33,7 +30,8 @@ from memory_mcp.families.graph.model import (
     project_ref,
     ref_of,
 )
-from memory_mcp.families.graph.projects import ProjectOperations, check_name, existing
+from memory_mcp.families.graph.projects import existing
+from memory_mcp.families.graph.transfer import GraphTransfer
 from memory_mcp.families.references import GroupSize, changed_meanwhile
 from memory_mcp.families.texts import Group, Text
 from memory_mcp.search import word_search
@@ -44,12 +42,11 @@ MAX_WORD_HITS = 200  # entities that words find
 MAX_RELATIONS_PER_ENTITY = 4  # relations for each entity in a picture
 
 
-class Graph(ProjectOperations):
+class Graph(GraphTransfer):
     """The operations on knowledge graphs."""
 
     def __init__(self, registries: Tenants, open_file: OpenFile, sessions: Sessions, changes: Changes) -> None:
-        super().__init__(registries, open_file, sessions)
-        self._changes = changes
+        super().__init__(registries, open_file, sessions, changes)
         self.index_merge = IndexMerge("graph_words", self._files.all)
         changes.listen(self.index_merge.merge_if_due)
 
@@ -252,102 +249,6 @@ class Graph(ProjectOperations):
             found += [LastWrite(ref_of(project.name, name), name, at) for name, at in rows]
         return found
 
-    def everything(self, caller: Caller, project: str) -> Iterator[Entity | Relation]:
-        """A whole project as it stands now: its entities, then its relations."""
-        with self._reading(caller, None, project) as tx:
-            yield from _everything(tx)
-
-    def every_project(self, caller: Caller) -> list[Project]:
-        """All of them, archived ones too."""
-        with self._folder(caller.user).registry.read() as tx:
-            return storage.projects(tx, None)
-
-    def everything_of(self, caller: Caller, project: Project) -> Iterator[Entity | Relation]:
-        """The same as `everything`, of a project that may be archived."""
-        graph_folder = self._folder(caller.user)
-        db = self._files.get(graph_folder.file(project.id, project.status), graph_folder.lock(project.id))
-        with _reading_indexed(db) as tx:
-            yield from _everything(tx)
-
-    def add_graph(
-        self,
-        caller: Caller,
-        project: str,
-        entities: Sequence[NewEntity],
-        relations: Sequence[NamedRelation],
-        description: str = "",
-        *,
-        any_name: bool = False,
-    ) -> Imported:
-        """Add a graph to a project, which is made if it is missing: all of it, or nothing.
-
-        Known entities and relations stay as they are. A relation whose ends are unknown is left out and counted. With
-        `any_name` the name of the project may be no slug: other programs allow more.
-        """
-        graph_folder = self._folder(caller.user)
-        with graph_folder.registry.write() as registry:
-            if storage.project(registry, project) is None:
-                self._create_project(registry, graph_folder, project, description, any_name=any_name)
-        with self._writing(caller, None, project) as tx:
-            added = [storage.add_entity(tx, entity) for entity in entities]
-            ids = storage.ids_of(
-                tx, {entity.name for entity in entities} | {name for named in relations for name in named.ends}
-            )
-            late = [
-                storage.add_observation(tx, ids[entity.name], entity.name, content)
-                for entity, new in zip(entities, added, strict=True)
-                if new is None
-                for content in entity.observations
-            ]
-            storage.touch(tx, {ids[one.entity_name] for one in late if one})
-            whole = [named for named in relations if named.source in ids and named.target in ids]
-            related = [storage.add_relation(tx, ids[named.source], ids[named.target], named) for named in whole]
-            storage.clear_changes(tx)
-        first = [len(entity.observations) for entity in added if entity]
-        return Imported(
-            entities=len(first),
-            observations=sum(first) + sum(one is not None for one in late),
-            relations=sum(one is not None for one in related),
-            known=added.count(None) + related.count(None),
-            dangling=len(relations) - len(whole),
-        )
-
-    def compare_graph(
-        self,
-        caller: Caller,
-        project: str,
-        entities: Iterable[NewEntity],
-        relations: Iterable[NamedRelation],
-        *,
-        archived: bool = False,
-        any_name: bool = False,
-    ) -> Imported:
-        """The answer that add_graph would give, without writing anything. An archived project is refused, as add_graph
-        does, unless `archived`."""
-        with self._folder(caller.user).registry.read() as registry:
-            there = storage.project(registry, project)
-        if there is None:
-            if not (any_name and project):
-                check_name(project)
-            return answers.count_new((), entities, relations)
-        known = self.everything_of(caller, there) if archived else self.everything(caller, project)
-        return answers.count_new(known, entities, relations)
-
-    @contextmanager
-    def _writing(self, caller: Caller, session: Session | None, name: str | None) -> Iterator[Write]:
-        with self._project(caller, session, name).write() as tx:
-            storage.index_changes(tx)  # of other programs
-            yield tx
-            storage.index_changes(tx)
-        self._changes.publish(caller.user, (), list_changed=False)  # for the merge of indexes
-
-    def _reading(self, caller: Caller, session: Session | None, name: str | None) -> AbstractContextManager[Read]:
-        return _reading_indexed(self._project(caller, session, name))
-
-
-def _reading_indexed(db: Database) -> AbstractContextManager[Read]:
-    return read_indexed(db, storage.has_changes, storage.index_changes)
-
 
 def _whole(tx: Read, project: str, name: str) -> tuple[Entity, list[Relation]]:
     """An entity with all its observations and relations. Raises NotFound."""
@@ -366,12 +267,6 @@ def _not_stored(tx: Read, skipped: Sequence[NewEntity]) -> list[NotStored]:
         given.setdefault(one.name, []).extend(one.observations)
     lacking = {name: storage.lacking(tx, ids[name], contents) for name, contents in given.items()}
     return [NotStored(name, contents) for name, contents in lacking.items() if contents]
-
-
-def _everything(tx: Read) -> Iterator[Entity | Relation]:
-    for _, entity in storage.entities_after(tx, 0):
-        yield replace(entity, observations=list(storage.observations(tx, entity.id)))
-    yield from storage.relations(tx)
 
 
 def _known(tx: Read, names: Iterable[str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Writing notes: create, change, delete and link them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -91,6 +91,26 @@ class NoteWriter:
         if changed_meanwhile:
             self._events.publish(caller.user, changed_meanwhile, linked=linking, list_changed=True)
         return Deleted(former.note.id, True, soft)
+
+    def delete_unchanged(self, caller: Caller, versions: Mapping[str, int]) -> tuple[int, int]:
+        """Delete notes permanently in one transaction, except those with another version than the given one. Returns
+        how many are deleted and how many stay; missing notes are no error."""
+        deleted: list[Note] = []
+        linking: list[str] = []
+        kept = 0
+        with self._db(caller).write() as tx:
+            for id_, version in versions.items():
+                stored = notes.get(tx, id_, caller.confined_to)
+                if stored and stored.note.version == version:
+                    changed, linked = transactions.delete(tx, stored)
+                    deleted += changed
+                    linking += linked
+                elif stored:
+                    kept += 1
+        self._files.worker.wake()
+        if deleted:
+            self._events.publish(caller.user, deleted, linked=linking, list_changed=True)
+        return len(deleted), kept
 
     def link(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Linked:
         """Link two notes. Raises NotFound if either does not exist."""

@@ -79,7 +79,8 @@ function FirstSteps() {
           then appears here.
         </li>
         <li>
-          Bring what you have: <code>memory-mcp import --help</code> lists the formats, such as a folder of markdown.
+          <a href="/import">Import what you have</a>: a folder of markdown, an Obsidian vault, an export of ChatGPT or
+          Claude.
         </li>
         <li>
           <a href="/memories/new">Write a note</a> yourself.

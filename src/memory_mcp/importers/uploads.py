@@ -1,0 +1,142 @@
+"""Uploaded files, which are read in a child process with limits: the server itself never parses a foreign file."""
+
+import calendar
+import errno
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from memory_mcp.engines.files.compressed import MAX_EXPANSION, BoundedZip
+from memory_mcp.engines.files.staging import staging, translate_write_errors
+from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerProcess
+from memory_mcp.errors import Invalid, LimitExceeded
+from memory_mcp.importers import archives, found_items, readers
+from memory_mcp.importers.markdown_folder import SUFFIXES
+from memory_mcp.importers.model import Format
+
+MAX_MEMORY_BYTES = 2 * 1024**3  # of address space: the libraries alone take up a part of it
+MAX_PATH_PARTS = 40
+FOUND = "found.jsonl"
+UNPACKED = "unpacked"
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """For one upload."""
+
+    file_bytes: int
+    seconds: int
+
+
+@dataclass(frozen=True)
+class ReadUpload:
+    """What a child process has read of a file."""
+
+    format: Format
+    found: Path  # lines of found_items
+    count: int
+
+
+@contextmanager
+def read_upload(
+    file: Path, name: str, format_: Format | None, limits: ReadLimits, folder: Path, cancelled: threading.Event
+) -> Iterator[ReadUpload]:
+    """Read a file in a child process; without a format, the first that fits. `name` is the file's name for people.
+
+    `folder` is where temporary files may be. Raises Invalid for a file of no known format, or one that holds too much.
+    """
+    with translate_write_errors(folder), staging(folder) as work:
+        allowed = ProcessLimits(limits.seconds, MAX_MEMORY_BYTES, limits.file_bytes)
+        with WorkerProcess(
+            allowed, readable=[file], writable=[work], site_packages=True, cancelled=cancelled
+        ) as worker:
+            try:
+                read_format, count = worker.call(read_file, str(file), name, format_, str(work))
+            except LimitExceeded as exc:
+                raise _too_much(exc, limits) from exc
+        yield ReadUpload(cast(Format, read_format), work / FOUND, count)
+
+
+def _too_much(exc: LimitExceeded, limits: ReadLimits) -> Invalid:
+    if exc.limit == "time":
+        return Invalid(f"Reading the file took more than {limits.seconds} s. Split it.", code="timeout")
+    return Invalid(
+        f"The file holds too much: it may unpack to {MAX_EXPANSION} times its size, and to files of "
+        f"{limits.file_bytes:,} bytes. Split it.",
+        code="too_large",
+    )
+
+
+def read_file(file: str, name: str, format_: Format | None, work: str) -> tuple[Format, int]:
+    """In the child process: write what the file holds to FOUND in the folder `work`."""
+    path, folder = Path(file), Path(work)
+    try:
+        source, chosen = _source(path, format_, folder / UNPACKED)
+        found = readers.READERS[chosen](source, archives.ignore_bytes)
+        return chosen, found_items.write(folder / FOUND, found)
+    except Invalid as exc:
+        message = exc.message.replace(str(folder / UNPACKED), name).replace(file, name)
+        raise Invalid(message, code=exc.code, hint=exc.hint, **exc.data) from exc
+
+
+def _source(path: Path, format_: Format | None, target: Path) -> tuple[Path, Format]:
+    """The file, or the folder that it is a zip of, and the format."""
+    if format_ in readers.OF_FOLDERS:
+        return _unpack(path, target), format_
+    if format_:
+        return path, format_
+    if not _is_folder_of_markdown(path):
+        return path, readers.detect(path)
+    folder = _unpack(path, target)
+    return folder, readers.detect(folder)
+
+
+def _is_folder_of_markdown(path: Path) -> bool:
+    """A zip with markdown and no JSON, which the exports of other programs consist of."""
+    with archives.open_export(path) as members:
+        names = [one.name.lower() for one in members if _parts(one.name)]
+    is_export = any(name.endswith((".json", ".jsonl", ".jsonl.gz", ".zip")) for name in names)
+    return archives.is_zip(path) and not is_export and any(name.endswith(SUFFIXES) for name in names)
+
+
+def _unpack(path: Path, target: Path) -> Path:
+    """A zip of a folder as that folder. A folder that is alone in it is the one."""
+    if not archives.is_zip(path):
+        raise Invalid(f"{path} is not a folder, nor a zip of one.")
+    target.mkdir(exist_ok=True)
+    try:
+        with BoundedZip(path) as packed:
+            for info in packed.infolist():
+                parts = _parts(info.filename)
+                if parts and not info.is_dir() and not stat.S_ISLNK(info.external_attr >> 16):
+                    file = target.joinpath(*parts)
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    with packed.open(info) as reading, file.open("wb") as writing:
+                        while chunk := reading.read(1 << 20):
+                            writing.write(chunk)
+                    _set_time(file, info.date_time)
+    except archives.DAMAGE as exc:
+        if isinstance(exc, OSError) and exc.errno == errno.EFBIG:  # the limit of this process
+            raise
+        raise Invalid(f"{path} cannot be unpacked: it is damaged, locked, or has names that cannot be files.") from exc
+    inside = [one for one in target.iterdir() if not one.name.startswith((".", "__MACOSX"))]
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else target
+
+
+def _parts(name: str) -> list[str]:
+    """The parts of a path in a zip; none for a file that is hidden or would lie outside."""
+    parts = name.replace("\\", "/").split("/")
+    is_inside = all(part and not part.startswith(".") and part != "__MACOSX" and "\0" not in part for part in parts)
+    return parts if is_inside and len(parts) <= MAX_PATH_PARTS else []
+
+
+def _set_time(file: Path, packed_at: tuple[int, int, int, int, int, int]) -> None:
+    seconds = calendar.timegm((*packed_at, 0, 0, 0))
+    if 0 < seconds < time.time():
+        os.utime(file, (seconds, seconds))

@@ -1,0 +1,151 @@
+"""Importing in the browser: a file is uploaded piece by piece, checked, imported in the background, and undone."""
+
+from dataclasses import asdict, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Path as PathParameter
+from fastapi import Request
+
+from memory_mcp.access import AuditEvent
+from memory_mcp.access.tenants import folder_of
+from memory_mcp.app import App
+from memory_mcp.caller import Caller, Scope
+from memory_mcp.errors import NotFound
+from memory_mcp.families.portals import uploads
+from memory_mcp.families.portals.transfer_folders import IMPORTS
+from memory_mcp.importers import FORMATS, ImportPlan, Report, found_items
+from memory_mcp.importers.model import FoundFile, FoundNote
+from memory_mcp.importers.operations import DEFAULT_DESTINATIONS
+from memory_mcp.importers.uploads import ReadLimits, read_upload
+from memory_mcp.progress import ReportProgress
+from memory_mcp.search.snippets import beginning
+from memory_mcp.server.fair_routes import pools_of
+from memory_mcp.server.import_jobs import ImportJob, ImportJobs, JobKind
+from memory_mcp.server.rest.authentication import TheApp, ThePerson
+from memory_mcp.server.rest.common import refusals, require
+from memory_mcp.server.rest.import_shapes import (
+    MAX_PROBLEMS_SHOWN,
+    ImportRequest,
+    ImportShown,
+    ImportsShown,
+    JobShown,
+    UploadPiece,
+    UploadReceived,
+)
+from memory_mcp.server.rest.routes import user_router
+from memory_mcp.server.rest.tools import WEB_APP
+
+MAX_SAMPLES = 5
+
+
+@user_router.post("/uploads", responses=refusals(409, 413, 422))
+def upload(body: UploadPiece, app: TheApp, person: ThePerson) -> UploadReceived:
+    """Upload a file for an import, piece by piece. One that is not imported is deleted after an hour."""
+    person.require(Scope.WRITE)
+    received = uploads.add(_imports_folder(app, person), body.name, body.offset, body.data, app.settings.import_bytes)
+    return UploadReceived(upload=body.name, bytes=received.bytes)
+
+
+@user_router.get("/imports")
+def list_imports(request: Request, app: TheApp, person: ThePerson) -> ImportsShown:
+    """What was imported, and the job that runs or ran last."""
+    job = _jobs(request).of(person.user)
+    return ImportsShown(
+        job=JobShown.of(job) if job else None,
+        imports=[ImportShown.of(one) for one in app.importers.history(person).all()],
+    )
+
+
+@user_router.post("/imports", status_code=202, responses=refusals(404, 409, 422))
+async def start_import(body: ImportRequest, request: Request, app: TheApp, person: ThePerson) -> JobShown:
+    """Check or import an uploaded file in the background. `GET /api/imports` has its progress, which is also published
+    as the topic `imports`."""
+    person.require(Scope.WRITE)
+    kind: JobKind = "check" if body.dry_run else "import"
+    workers = pools_of(request).pool(reads=body.dry_run)
+    work = partial(_import, app, person, body)
+    return JobShown.of(_jobs(request).start(person.user, kind, body.name, workers, work))
+
+
+@user_router.post("/imports/stop", status_code=204)
+def stop_import(request: Request, person: ThePerson) -> None:
+    """Stop the running check, import or undo. What is written by then stays, and can be undone."""
+    _jobs(request).stop(person.user)
+
+
+@user_router.post("/imports/{import_id}/undo", status_code=202, responses=refusals(404, 409, 422))
+async def undo_import(
+    import_id: Annotated[str, PathParameter(max_length=100)], request: Request, app: TheApp, person: ThePerson
+) -> JobShown:
+    """Undo a whole import in the background: what it created is deleted, what it updated gets its former text.
+    Memories that were changed since stay as they are."""
+    person.require(Scope.WRITE)
+    person.require(Scope.DELETE)
+    record = app.importers.history(person).get(import_id)
+    require(person, record.family, Scope.WRITE)
+    work = partial(_undo, app, person, import_id)
+    return JobShown.of(
+        _jobs(request).start(person.user, "undo", record.source, pools_of(request).pool(reads=False), work)
+    )
+
+
+def _jobs(request: Request) -> ImportJobs:
+    found: ImportJobs = request.app.state.import_jobs
+    return found
+
+
+def _imports_folder(app: App, person: Caller) -> Path:
+    return folder_of(app.settings.data_dir, person.user) / IMPORTS
+
+
+def _import(
+    app: App, person: Caller, wanted: ImportRequest, job: ImportJob, report_progress: ReportProgress
+) -> dict[str, Any]:
+    """Read the upload in a child process, then write what it found, or only compare. A finished import deletes it."""
+    folder = _imports_folder(app, person)
+    file = folder / uploads.UPLOADS / wanted.upload
+    if Path(wanted.upload).name != wanted.upload or file.is_symlink() or not file.is_file():
+        raise NotFound("The file is no longer here: uploads are deleted after an hour. Upload it again.")
+    limits = ReadLimits(app.settings.import_bytes, app.settings.import_seconds)
+    report_progress("Reading the file", 0, None)
+    with read_upload(file, wanted.name, wanted.format, limits, folder, job.stop) as upload_read:
+        job.format = upload_read.format
+        require(person, FORMATS[upload_read.format], Scope.WRITE)
+        into = wanted.into or DEFAULT_DESTINATIONS[FORMATS[upload_read.format]] or upload_read.format
+        plan = ImportPlan(upload_read.format, file, into, wanted.dry_run, upload_read.found, wanted.name)
+        report = app.importers.run(person, plan, report_progress)
+        samples = _samples(upload_read.found)
+    if not wanted.dry_run:
+        uploads.delete(folder, f"{uploads.UPLOADS}/{wanted.upload}")
+        _record(app, person, "import", {"file": wanted.name, "into": into, "imported": report.imported})
+    return {"report": _shown(report) | {"samples": samples}}
+
+
+def _undo(app: App, person: Caller, id_: str, _: ImportJob, report_progress: ReportProgress) -> dict[str, Any]:
+    done = app.importers.undo(person, id_, report_progress)
+    _record(app, person, "import_undone", {"file": done.source, "removed": done.removed})
+    return {"undone": {"removed": done.removed, "kept": done.kept}}
+
+
+def _record(app: App, person: Caller, action: str, details: dict[str, Any]) -> None:
+    app.access.audit.record(person.user, AuditEvent(action, client=WEB_APP, ip=person.ip, details=details))
+
+
+def _shown(report: Report) -> dict[str, Any]:
+    return asdict(replace(report, problems=report.problems[:MAX_PROBLEMS_SHOWN]))
+
+
+def _samples(found: Path) -> list[str]:
+    """The beginnings of the first memories."""
+    texts = (
+        (one.note.title or one.note.content)
+        if isinstance(one, FoundNote)
+        else one.path
+        if isinstance(one, FoundFile)
+        else getattr(one, "name", "")
+        for one in found_items.read(found, lambda _: None)
+    )
+    return [beginning(text)[:120] for text in islice(filter(None, texts), MAX_SAMPLES)]

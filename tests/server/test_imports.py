@@ -1,0 +1,161 @@
+"""Files that a person uploads: checked, imported, undone; and files that are made to do harm."""
+
+import base64
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.importers.foreign_tools import FIXTURES
+from tests.server.test_rest import Person, cli, signed_in
+from tests.waiting import eventually
+from tests.wire import Http, http_server
+
+MAX_UPLOAD_BYTES = 3_000_000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Http]:
+    flags = ("--embedder", "none", "--import-bytes", str(MAX_UPLOAD_BYTES))
+    with http_server(tmp_path_factory.mktemp("imports"), *flags) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def me(server: Http) -> Person:
+    return signed_in(server, server.link)
+
+
+@pytest.fixture(scope="module")
+def ann(server: Http, me: Person) -> Person:
+    cli(server.data_dir, "users", "add", "ann")
+    return signed_in(server, cli(server.data_dir, "users", "link", "ann")["link"])
+
+
+def zipped(files: dict[str, str | bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+VAULT = zipped({"Vault/Plan.md": "Ask [[Ann]].", "Vault/People/Ann.md": "Ann leads.", "Vault/.obsidian/app.json": "{}"})
+
+
+def upload(person: Person, content: bytes, name: str = "upload.zip") -> httpx.Response:
+    body = {"name": name, "offset": 0, "data": base64.b64encode(content).decode()}
+    return person.ask("POST", "/api/uploads", json=body)
+
+
+def start(person: Person, **wanted: Any) -> dict[str, Any]:
+    body = {"upload": "upload.zip", "name": "Vault", "dry_run": True} | wanted
+    answer = person.ask("POST", "/api/imports", json=body)
+    assert answer.status_code == 202, answer.text
+    return finished(person)
+
+
+def finished(person: Person) -> dict[str, Any]:
+    def job() -> dict[str, Any] | None:
+        shown: dict[str, Any] = person.ask("GET", "/api/imports").json()["job"]
+        return shown if shown["state"] != "running" else None
+
+    return eventually(job)
+
+
+def titles(person: Person) -> list[str]:
+    return [note["title"] for note in person.ask("GET", "/api/notes").json()["notes"]]
+
+
+def leftovers(server: Http) -> list[Path]:
+    return [*server.data_dir.rglob(".*staging*"), *server.data_dir.rglob("uploads/*.zip")]
+
+
+def test_a_vault_is_checked_imported_and_undone(server: Http, me: Person, ann: Person) -> None:
+    assert upload(me, VAULT).json() == {"upload": "upload.zip", "bytes": len(VAULT)}
+    checked = start(me)
+    assert (checked["state"], checked["kind"], checked["format"]) == ("done", "check", "markdown")
+    assert (checked["report"]["imported"], checked["report"]["into"]) == (2, "default")
+    assert sorted(checked["report"]["samples"]) == ["Ann", "Plan"]
+    assert titles(me) == []
+
+    done = start(me, dry_run=False, into="vault")
+    assert (done["state"], done["report"]["imported"]) == ("done", 2)
+    assert sorted(titles(me)) == ["Ann", "Plan"]
+    assert leftovers(server) == []
+    assert me.audit()[0]["action"] == "import"
+
+    [listed] = me.ask("GET", "/api/imports").json()["imports"]
+    assert (listed["source"], listed["into"], listed["imported"]) == ("Vault", "vault", 2)
+    assert ann.ask("POST", f"/api/imports/{listed['id']}/undo").status_code == 404
+    assert ann.ask("GET", "/api/imports").json() == {"job": None, "imports": []}
+    assert me.ask("POST", f"/api/imports/{listed['id']}/undo").status_code == 202
+    assert finished(me)["undone"] == {"removed": 2, "kept": 0}
+    assert titles(me) == []
+    assert me.ask("POST", f"/api/imports/{listed['id']}/undo").status_code == 202
+    assert "undone already" in finished(me)["error"]
+
+
+@pytest.mark.parametrize(
+    ("content", "format_"),
+    [
+        ((FIXTURES / "server-memory" / "memory.jsonl").read_bytes(), "server-memory"),
+        ((FIXTURES / "mem0" / "mem0.json").read_bytes(), "mem0"),
+        (zipped({"conversations.json": "[]", "memories.json": '[{"conversations_memory": "Likes tea."}]'}), "claude"),
+        (b"[2024-05-01] - Lives in Lisbon.\n", "chatgpt"),
+    ],
+)
+def test_the_format_is_found_by_the_content(ann: Person, content: bytes, format_: str) -> None:
+    name = "list.txt" if format_ == "chatgpt" else "upload.zip"
+    upload(ann, content, name)
+    checked = start(ann, upload=name)
+    assert (checked["error"], checked["format"]) == (None, format_)
+    assert checked["report"]["imported"] > 0
+
+
+@pytest.mark.parametrize(
+    ("content", "format_", "words"),
+    [
+        (b"nothing of the kind", None, "No format fits"),
+        (zipped({"a.md": bytes(1_100_000_000)}), None, "100 times its size"),
+        (zipped({"../../../evil.md": "x", "/etc/evil.md": "y"}), "markdown", "has no markdown files"),
+        (b"PK\x03\x04 is no zip", "markdown", "not a folder, nor a zip"),
+        (b'{"type": "entity"' * 1000, "server-memory", "not a file of server-memory"),
+    ],
+)
+def test_a_harmful_or_wrong_file_is_refused(
+    server: Http, ann: Person, content: bytes, format_: str | None, words: str
+) -> None:
+    upload(ann, content)
+    checked = start(ann, format=format_)
+    assert checked["state"] == "failed"
+    assert words in checked["error"]
+    assert str(server.data_dir) not in checked["error"]
+    assert not list(server.data_dir.rglob("evil*"))
+
+
+def test_an_upload_stays_within_its_folder_and_limits(server: Http, me: Person, ann: Person) -> None:
+    for name in ("../x.zip", "a/b.zip", ".hidden", ""):
+        assert upload(ann, b"x", name).status_code == 422
+    beyond = {"name": "upload.zip", "offset": MAX_UPLOAD_BYTES, "data": base64.b64encode(b"x").decode()}
+    assert ann.ask("POST", "/api/uploads", json=beyond).json()["error"] == "too_large"
+    missing = start(ann, upload="other.zip")
+    assert (missing["state"], "Upload it again" in missing["error"]) == ("failed", True)
+    assert "Upload it again" in start(ann, upload="../../../../server.db")["error"]
+    outside = server.client.post("/api/uploads", json={"name": "x", "offset": 0, "data": ""})
+    assert outside.status_code == 401
+
+
+def test_one_import_at_a_time_which_can_be_stopped(ann: Person) -> None:
+    lines = (json.dumps({"id": str(n), "memory": f"Memory {n} " + "x" * 60}) for n in range(15_000))
+    upload(ann, zipped({"memories.jsonl": "\n".join(lines)}))
+    body = {"upload": "upload.zip", "name": "Many", "dry_run": False}
+    assert ann.ask("POST", "/api/imports", json=body).status_code == 202
+    assert ann.ask("POST", "/api/imports", json=body).status_code == 409
+    assert ann.ask("POST", "/api/imports/stop").status_code == 204
+    assert finished(ann)["state"] == "stopped"
