@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 TEXTS = ("src/**/*.py", "ui/src/**/*.ts*", "docs/**/*.md", "deploy/*", "*.md", "Makefile")
 INSTALL = re.compile(r"\b(?:pip3?|pipx|uv(?: tool| pip)?) (?:install|run)[^\n`]*|\buvx[^\n`]*")
 
-OURS = re.compile(r"--from \S*five[-_]memories\S* memory-mcp")  # the command that our package brings
+OURS = re.compile(r"--from (?:\S*five[-_]memories\S*|\.) memory-mcp")  # the command of our package, or of the clone
 ANOTHER = re.compile(r"(?<![/\w-])memory-mcp(?:\[|'|\b(?!/))")
 
 
@@ -34,3 +34,9 @@ def test_no_text_installs_another_project() -> None:
     found = [command for command in commands() if not command.startswith(decision)]
     assert found
     assert [command for command in found if ANOTHER.search(command.split(": ", 1)[1])] == []
+
+
+def test_the_pages_say_whether_the_package_is_released() -> None:
+    is_released = "(unreleased)" not in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    for page in ("README.md", "docs/install.md"):
+        assert ("not on PyPI yet" in (ROOT / page).read_text(encoding="utf-8")) == (not is_released)

@@ -17,7 +17,10 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(sh|python)\n(.+?)^```", re.MULTILINE | re.DOTALL)
 
 NOT_RUN = {
-    r"make (install|run|test)$": "installs packages; tests/install takes the first steps of a new user",
+    r"make test$": "runs this",
+    r"make (install|run)$|uvx --from \.|uv tool install |memory-mcp models pull": (
+        "installs packages; tests/install takes the first steps of a new user"
+    ),
     r"\. \.venv/bin/activate$": "the same environment is on PATH",
     r"memory-mcp (serve|hub) ": "runs until it is ended; tests/server and tests/sync start both",
     r"memory-mcp sync (link|now|enable)": "needs the hub, and a key of it; tests/sync",

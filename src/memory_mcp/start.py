@@ -29,12 +29,12 @@ Memory MCP {version}: the memory every AI agent plugs in.
 MCP clients start this program and talk to it over stdin.
 At a terminal, type one of these:
 
-  memory-mcp connect          add it to a client
-  memory-mcp open             open the web app
-  memory-mcp add "TEXT"       store a memory
-  memory-mcp search "WORDS"   find memories
-  memory-mcp list             list the latest memories
-  memory-mcp --help           show all commands
+  {command} connect          add it to a client
+  {command} open             open the web app
+  {command} add "TEXT"       store a memory
+  {command} search "WORDS"   find memories
+  {command} list             list the latest memories
+  {command} --help           show all commands
 """
 AT_TERMINAL = (
     "memory-mcp: Serving MCP over stdin and stdout: this terminal is the client now. Ctrl-C ends it. "
@@ -134,8 +134,9 @@ def _introduce(chosen: "Settings") -> None:
         _run_server(chosen)
         return
     from memory_mcp import __version__
+    from memory_mcp.clients.model import shown_command
 
-    sys.stdout.write(INTRODUCTION.format(version=__version__))
+    sys.stdout.write(INTRODUCTION.format(version=__version__, command=shown_command()))
     sys.stdout.flush()
 
 

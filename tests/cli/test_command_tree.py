@@ -12,7 +12,7 @@ from memory_mcp.cli import command_line
 from memory_mcp.cli.main import cli
 
 SERVING = {"serve", "hub"}  # they print no data: their options are the settings
-MORE = {"add": ["x"], "connect": ["x"], "models pull": ["--from", "missing.whl"]}
+MORE = {"add": ["x"], "connect": ["x"], "hook": ["--explain"], "models pull": ["--from", "missing.whl"]}
 
 
 def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
@@ -75,3 +75,18 @@ def test_an_unknown_verb_is_reported_as_json(arguments: list[str], capsys: pytes
     code, error = failure(capsys, *arguments)
     assert (code, error["error"]) == (2, "invalid")
     assert error["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["list", "--limit", "x"], "Invalid value for '--limit': give a whole number, not \"x\"."),
+        (["users", "plan", "a", "b"], "Invalid value for 'PLAN': 'b' is not one of 'community', "),
+    ],
+)
+def test_a_wrong_value_is_answered_with_what_to_give(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, error = failure(capsys, *arguments)
+    assert code == 2
+    assert error["message"].startswith(message)

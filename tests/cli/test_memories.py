@@ -148,6 +148,7 @@ def test_what_was_added_without_a_server_is_found_by_its_meaning(
     monkeypatch.undo()
     monkeypatch.setenv("MEMORY_MCP_DATA_DIR", str(here))
     monkeypatch.setenv("MEMORY_MCP_EMBEDDER", "builtin")
+    monkeypatch.setattr("memory_mcp.families.recall.operations.SEARCH_TIMEOUT_S", 60.0)  # for a busy machine
     for query, expected in (("where is my vehicle", "parked in the garage"), ("is my bike broken", "memory://vault/k")):
         assert left_with("search", query) == 0
         shown = capsys.readouterr()

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,8 +62,9 @@ def test_lines_end_between_words_at_a_narrow_terminal(tmp_path: Path) -> None:
     )
     _, shown = Terminal("rm", ref, "--yes", "--data-dir", data_dir, columns=50, env=env).finish()
     assert shown.splitlines()[-1] == f"memory-mcp rm --undo {ref} --data-dir {data_dir}"
+    on_path = env | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for verb in ([], ["serve", "--data-dir", Path(__file__).parent]):
-        _, shown = Terminal(*verb, columns=60, env=env).finish()
+        _, shown = Terminal(*verb, columns=60, env=on_path).finish()
         assert max(map(len, shown.splitlines())) <= 60
 
 
@@ -110,6 +112,12 @@ def test_a_reader_that_leaves_is_no_error(keyed: tuple[Path, dict[str, str]], ar
     [
         ["search", "x"],
         ["show", "memory://vault/x"],
+        ["list"],
+        ["list", "conversations"],
+        ["rm", "memory://vault/x", "--yes"],
+        ["hook", "--explain"],
+        ["ps"],
+        ["stop"],
         ["stats"],
         ["keys", "list"],
         ["keys", "revoke", "x"],
@@ -127,9 +135,12 @@ def test_a_reader_that_leaves_is_no_error(keyed: tuple[Path, dict[str, str]], ar
         ["export", "never"],
     ],
 )
-def test_a_misspelt_data_directory_is_not_created(tmp_path: Path, arguments: list[str]) -> None:
+@pytest.mark.parametrize("is_flag", [True, False], ids=["flag", "variable"])
+def test_a_misspelt_data_directory_is_not_created(tmp_path: Path, arguments: list[str], is_flag: bool) -> None:
     missing = tmp_path / "typo"
-    done = processes.run(*arguments, "--data-dir", missing, "--json", cwd=tmp_path, env=environment())
+    given = ["--data-dir", missing] if is_flag else []
+    env = environment(**({} if is_flag else {"MEMORY_MCP_DATA_DIR": str(missing)}))
+    done = processes.run(*arguments, *given, "--json", cwd=tmp_path, env=env)
     assert (done.returncode, done.stdout) == (1, "")
     error = json.loads(done.stderr)
     assert error["error"] == "not_found"

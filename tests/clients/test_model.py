@@ -52,3 +52,25 @@ def test_an_installation_in_uvs_cache_is_named_by_what_it_was_made_from(
     assert model.own_command("--families", "notes") == model.Stdio(
         "/usr/bin/uv", ("tool", "run", "--from", requirement, "memory-mcp", "--families", "notes")
     )
+
+
+@pytest.mark.usefixtures("cached_by_uvx")
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        (None, "uvx five-memories"),
+        ('{"url": "file:///home/me/five%20memories"}', "uvx --from '/home/me/five memories' memory-mcp"),
+    ],
+)
+def test_texts_for_people_have_commands_as_uvx_takes_them(
+    monkeypatch: pytest.MonkeyPatch, text: str | None, typed: str
+) -> None:
+    recorded(monkeypatch, text)
+    monkeypatch.setattr("shutil.which", {"uvx": "/usr/bin/uvx"}.get)
+    assert model.as_typed("memory-mcp: No. `memory-mcp list` lists. Undo: memory-mcp rm --undo A") == (
+        f"memory-mcp: No. `{typed} list` lists. Undo: {typed} rm --undo A"
+    )
+
+
+def test_texts_for_people_stay_as_they_are_in_other_installations() -> None:
+    assert model.as_typed("`memory-mcp list` lists.") == "`memory-mcp list` lists."

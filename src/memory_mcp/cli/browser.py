@@ -117,7 +117,7 @@ def _last_line(log: Path) -> str:
 def _print_start(pid: int, message: str, data_dir: Path | None) -> None:
     """To stderr, so that stdout has the link alone."""
     end = "memory-mcp stop" if data_dir is None else f"memory-mcp stop --data-dir {shlex.quote(str(data_dir))}"
-    print_text(f"A server runs in the background now (process {pid}). This ends it: {end}", err=True)
+    print_text(f"A server runs in the background now (process {pid}). This ends it: `{end}`", err=True)
     if key := NEW_KEY.search(message):
         print_text(f"A key for clients over HTTP, shown this once: {key[1]}", err=True)
 

@@ -79,13 +79,15 @@ def report_as_usage_error() -> Iterator[None]:
 
 
 def chosen_settings(data_dir: Path | None, *, creates: bool = False) -> settings.Settings:
-    """The settings of a data directory. Raises NotFound if a given one is missing, unless the verb creates it: a
-    misspelt --data-dir must not become a new folder. Raises Invalid for a folder of other files."""
+    """The settings of a data directory. Raises NotFound if one is given, by --data-dir or its variable, that is
+    missing, unless the verb creates it: a misspelt path must not become a new folder. Raises Invalid for a folder of
+    other files."""
     with report_as_usage_error():
-        chosen = settings.load({"data_dir": data_dir}).settings
+        loaded = settings.load({"data_dir": data_dir})
+    chosen = loaded.settings
     if creates:
         data_directory.require_no_other_files(chosen.data_dir)
-    elif data_dir is not None:
+    elif loaded.is_given("data_dir"):
         require_data_dir(chosen.data_dir)
     return chosen
 
@@ -96,7 +98,7 @@ def require_data_dir(folder: Path) -> None:
     what = f"{folder} is no data directory" if folder.exists() else f"There is no data directory {folder}"
     raise NotFound(
         f"{what}, and this command creates none.",
-        people_hint="Check --data-dir. `memory-mcp add` or `memory-mcp open` creates a new one.",
+        people_hint="Check --data-dir or MEMORY_MCP_DATA_DIR. `memory-mcp add` or `memory-mcp open` creates a new one.",
     )
 
 

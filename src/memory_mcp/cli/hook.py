@@ -29,10 +29,10 @@ def hook(
     and prints nothing if anything goes wrong.
     Example: memory-mcp hook --explain
     """
-    chosen = chosen_settings(data_dir)
     if not explain:
         print_text(FOR_CLIENTS)
         return
+    chosen = chosen_settings(data_dir)
     found = records.last(str(chosen.data_dir), limit)
     if as_json:
         print_json({"calls": found})

@@ -67,7 +67,7 @@ def list_keys(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         print_json({"keys": keys})
         return
     if not keys:
-        print_text("There are no keys yet. A client over HTTP needs one: memory-mcp keys create --name CLIENT")
+        print_text("There are no keys yet. A client over HTTP needs one: `memory-mcp keys create --name CLIENT`")
         return
     columns = (
         *("id", "name", "user", "namespace", "confined", "scopes", "families"),

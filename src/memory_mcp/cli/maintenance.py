@@ -68,7 +68,7 @@ def backup(
 
 
 def restore(
-    file: Annotated[Path, typer.Argument(help="A file that memory-mcp backup wrote.", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="A file that `memory-mcp backup` wrote.", metavar="FILE")],
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -218,7 +218,7 @@ def _show(found: Diagnosis, data_dir: Path, *, repair: bool) -> None:
     elif not found.problems:
         print_text(f"No problems, but {len(found.notices)} to note: see above what is missing or was left out.")
     elif repairable and not repair:
-        print_text(f"{_problems(found)}; memory-mcp doctor --repair repairs {repairable}.")
+        print_text(f"{_problems(found)}; `memory-mcp doctor --repair` repairs {repairable}.")
     else:
         print_text(f"{_problems(found)} left.")
 
@@ -229,7 +229,7 @@ def _problems(found: Diagnosis) -> str:
 
 def _print_restore_steps(data_dir: Path) -> None:
     folder = shlex.join(["--data-dir", str(data_dir)])
-    print_text(f"With a backup: memory-mcp restore FILE {folder}")
+    print_text(f"With a backup: `memory-mcp restore FILE {folder}`")
     if (data_dir / "backups").is_dir():
         print_text(f"Copies from before migrations are in {data_dir / 'backups'}")
     print_text("Without one: stop all servers and move the damaged file to another folder. All other memories stay.")

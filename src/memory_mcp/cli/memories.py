@@ -190,7 +190,7 @@ def _lacks_model(app: App, caller: Caller) -> bool:
 
 def _content(text: str | None) -> str:
     if text is None and sys.stdin.isatty():
-        raise Invalid("Give the text, or pipe it in: echo hello | memory-mcp add")
+        raise Invalid("Give the text, or pipe it in: `echo hello | memory-mcp add`.")
     try:
         content = sys.stdin.read() if text is None else text
         content.encode()  # some locales decode other bytes as surrogates

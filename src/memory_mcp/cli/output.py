@@ -15,6 +15,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from memory_mcp.clients.model import as_typed
 from memory_mcp.invisible_characters import escape_in_json, show
 from memory_mcp.terminal import wrap
 
@@ -25,8 +26,8 @@ def console() -> Console:
 
 
 def print_text(text: str = "", *, err: bool = False) -> None:
-    """For people. At a terminal, lines end between words."""
-    typer.echo(wrap(show(text), sys.stderr if err else sys.stdout), err=err)
+    """For people. Commands are shown as they can be typed. At a terminal, lines end between words."""
+    typer.echo(wrap(show(as_typed(text)), sys.stderr if err else sys.stdout), err=err)
 
 
 def print_content(text: str) -> None:
@@ -121,7 +122,7 @@ def _cell(value: object) -> str:
 def print_error(code: str, message: str, hint: str = "", *, as_json: bool) -> None:
     """Write an error to stderr, in one line or as JSON."""
     if as_json:
-        error = {"error": code, "message": message} | ({"hint": hint} if hint else {})
+        error = {"error": code, "message": as_typed(message)} | ({"hint": as_typed(hint)} if hint else {})
         sys.stderr.write(escape_in_json(json.dumps(error, ensure_ascii=False)) + "\n")
     else:
         print_text(f"memory-mcp: {message} {hint}".rstrip(), err=True)

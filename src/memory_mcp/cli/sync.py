@@ -51,7 +51,7 @@ def link(
     if as_json:
         print_json({"url": made.url, "encrypted": bool(made.secret), "secret": made.secret if encrypt else None})
         return
-    print_text(f"Linked to {made.url}. Now choose what to sync: memory-mcp sync enable NAMESPACE")
+    print_text(f"Linked to {made.url}. Now choose what to sync: `memory-mcp sync enable NAMESPACE`")
     if encrypt:
         print_text(
             "\nThe secret, for --secret on your other nodes. Without it the notes on the hub cannot be read:"
@@ -162,7 +162,7 @@ def _report(message: str, data: dict[str, object], *, as_json: bool) -> None:
 
 def _show(found: SyncState) -> None:
     if not found.linked:
-        print_text("No hub is linked. Link one, with a key created on it: memory-mcp sync link URL --key KEY")
+        print_text("No hub is linked. Link one, with a key created on it: `memory-mcp sync link URL --key KEY`")
         return
     print_text(f"Hub      {found.url}{' (encrypted)' if found.encrypted else ''}")
     print_text(f"Node     {found.node}")
@@ -170,7 +170,7 @@ def _show(found: SyncState) -> None:
     if found.error:
         print_text(f"Problem  {found.error}")
     if not found.namespaces:
-        print_text("\nNo namespace is synced yet. Choose one: memory-mcp sync enable NAMESPACE")
+        print_text("\nNo namespace is synced yet. Choose one: `memory-mcp sync enable NAMESPACE`")
         return
     rows = [
         (one.namespace, "yes" if one.enabled else "no", one.notes, one.outbox, one.to_pull, "; ".join(one.refused))

@@ -31,7 +31,7 @@ def add(
     if as_json:
         print_json(vars(user))
     else:
-        print_text(f"{name} is added. Create a key: memory-mcp keys create --user {name} --name CLIENT")
+        print_text(f"{name} is added. Create a key: `memory-mcp keys create --user {name} --name CLIENT`")
 
 
 @cli.command("list")

@@ -4,7 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import typer
+from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup
+
+from memory_mcp.validation import sentence
 
 
 class Verbs(typer.Typer):
@@ -29,4 +32,12 @@ class _WithPlainFlags:
 class _Group(_WithPlainFlags, TyperGroup): ...
 
 
-class _Command(_WithPlainFlags, TyperCommand): ...
+class _Command(_WithPlainFlags, TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Raises BadParameter that says what to give, in the words of all other messages about values."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as exc:
+            if isinstance(exc.__cause__, ValidationError):
+                exc.message = f"{sentence(exc.__cause__.errors()[0])}."
+            raise

@@ -22,7 +22,9 @@ from urllib.request import url2pathname
 from memory_mcp import DISTRIBUTION, operating_system
 
 NAME = "memory"
+PROGRAM = "memory-mcp"
 BRIDGE_HEADER = "MEMORY_MCP_AUTHORIZATION"
+_COMMAND = re.compile(r"(?:(?<=`)|(?<=: ))memory-mcp(?= )")
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 Entry = dict[str, Any]
@@ -87,9 +89,9 @@ def own_command(*more: str) -> Stdio:
 
     An installation of `uvx` is in uv's cache, which may be cleaned: the command is then the one that installs it again.
     """
-    if (uv := os.environ.get("UV")) and _is_in_cache(Path(sys.prefix)):
-        return Stdio(uv, ("tool", "run", "--from", _requirement(), "memory-mcp", *more))
-    script = Path(sysconfig.get_path("scripts")) / operating_system.THIS.program_name("memory-mcp")
+    if uv := _uv_of_uvx():
+        return Stdio(uv, ("tool", "run", "--from", _requirement(), PROGRAM, *more))
+    script = Path(sysconfig.get_path("scripts")) / operating_system.THIS.program_name(PROGRAM)
     if script.is_file():
         return Stdio(str(script), more)
     return Stdio(sys.executable, ("-m", "memory_mcp", *more))
@@ -97,15 +99,26 @@ def own_command(*more: str) -> Stdio:
 
 def shown_command() -> str:
     """How a person starts this installation at a terminal: its name if that is on PATH, else the whole command."""
+    if _uv_of_uvx() and shutil.which("uvx"):
+        wanted = _requirement()
+        return shlex.join(["uvx", *([wanted] if wanted == DISTRIBUTION else ["--from", wanted, PROGRAM])])
     own = own_command()
-    found = shutil.which("memory-mcp")
+    found = shutil.which(PROGRAM)
     if not own.args and found is not None and Path(found).resolve() == Path(own.command).resolve():
-        return "memory-mcp"
+        return PROGRAM
     return shlex.join([own.command, *own.args])
 
 
-def _is_in_cache(environment: Path) -> bool:
-    return re.fullmatch(r"(archive|environments)-v\d+", environment.parent.name) is not None
+def as_typed(text: str) -> str:
+    """A text for people, whose commands, in backticks or after a colon, are as this installation takes them: after
+    `uvx`, there is no `memory-mcp` on PATH."""
+    return _COMMAND.sub(lambda _: shown_command(), text) if _uv_of_uvx() else text
+
+
+def _uv_of_uvx() -> str | None:
+    """The uv that runs this program from its cache. None for every other installation."""
+    is_in_cache = re.fullmatch(r"(archive|environments)-v\d+", Path(sys.prefix).parent.name)
+    return os.environ.get("UV") if is_in_cache else None
 
 
 def _requirement() -> str:

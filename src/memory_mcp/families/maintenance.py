@@ -27,7 +27,7 @@ from memory_mcp.settings import Settings
 
 MAX_NAME_CHARS = 60  # of a title or folder in a file's name
 MAX_FILE_BYTES = 10 * 1024 * 1024  # of a file that is read whole
-RESTORE_HINT = "Put a backup in its place: memory-mcp restore."
+RESTORE_HINT = "Put a backup in its place: `memory-mcp restore`."
 
 Ops = TypeVar("Ops")
 T = TypeVar("T")

@@ -244,7 +244,7 @@ class Backup:
             try:
                 seen.copy(copy, file.name, report_progress)
                 if wrong := check_copy(copy, file.kind.schema):
-                    left_out.append(LeftOut(file.name, f"{wrong}; see memory-mcp doctor"))
+                    left_out.append(LeftOut(file.name, f"{wrong}; see `memory-mcp doctor`"))
                 else:
                     writer.add(copy, file.name, file.kind.name, seen.version, report_progress)
             except AppError as exc:

@@ -37,8 +37,8 @@ ASIDE = "before-restore-"
 LOCK_TIMEOUT_S = 5.0  # a command may be about to finish
 OUTER_VAULT = "memory-of-db-path.db"  # the name of the former file at --db-path, in the aside folder
 KEYS_NOTICE = (
-    "Users and keys are restored too: a key that was revoked after the backup is valid again. memory-mcp keys list "
-    "shows them, memory-mcp keys revoke revokes one."
+    "Users and keys are restored too: a key that was revoked after the backup is valid again. "
+    "`memory-mcp keys list` shows them, and `memory-mcp keys revoke` revokes one."
 )
 MIN_FREE_BYTES = 50 * 1024 * 1024  # after the restore
 NOT_REPLACED = {LOCK, RESTORING, "backups", "imports", "exports", "shared", LINK_FILE}  # not in backups

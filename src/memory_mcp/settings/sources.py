@@ -30,6 +30,7 @@ OTHER_ENV = {
 SECRETS = {"openai_api_key"}  # never a flag: other users of the machine can read a process's flags
 HIDDEN = SECRETS | {"database_url"}  # never shown: it may have a password in it
 CONFIG_FILE = "config.toml"
+DEFAULT = "default"  # the source of a setting that nothing sets
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ class SettingSource:
 class LoadedSettings:
     settings: Settings
     origins: tuple[SettingSource, ...]
+
+    def is_given(self, name: str) -> bool:
+        """Whether a flag, a variable or the file sets it."""
+        return any(origin.name == name and origin.source != DEFAULT for origin in self.origins)
 
 
 def flag(name: str) -> str:
@@ -81,7 +86,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str] = os.environ, *, c
     shown = {name: "(hidden)" if value and name in HIDDEN else value for name, value in settings}
     sources = {name: origin.source for name, origin in given.items()}
     return LoadedSettings(
-        settings, tuple(SettingSource(name, shown[name], sources.get(name, "default")) for name in shown)
+        settings, tuple(SettingSource(name, shown[name], sources.get(name, DEFAULT)) for name in shown)
     )
 
 

@@ -185,7 +185,7 @@ def _check(inspection: Inspection) -> Iterator[Finding]:
 
 def _not_exchanged(place: str, what: str, reasons: list[str]) -> Finding:
     count = f"{len(reasons)} notes" if len(reasons) > 1 else "a note"
-    message = f"{what} {count}, such as {reasons[0]} (memory-mcp sync status lists them)"
+    message = f"{what} {count}, such as {reasons[0]} (`memory-mcp sync status` lists them)"
     return Finding("sync", place, "problem", message)
 
 

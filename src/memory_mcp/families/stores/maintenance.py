@@ -1,5 +1,6 @@
 """Exporting, importing and checking stores."""
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,8 +74,8 @@ def _check(inspection: Inspection) -> Iterator[Finding]:
 def _check_store(store: Store, place: str) -> Iterator[Finding]:
     if not store.folder.is_dir() and not store.is_ours:
         message = (
-            f"the folder of {store.name!r}, {store.folder}, is not there; bring it back, or memory-mcp stores remove "
-            f"{store.name}"
+            f"the folder of {store.name!r}, {store.folder}, is not there; bring it back, or "
+            f"`memory-mcp stores remove {shlex.quote(store.name)}`"
         )
         yield Finding("store", place, "problem", message)
     elif below := data_directory.find_below(store.folder.resolve()):
