@@ -21,6 +21,7 @@ NEEDS_A_MEMORY = {f"POST /api/memories/{verb}" for verb in ("edit", "delete", "r
 NEEDS_A_CONVERSATION = {"GET /api/conversations/messages"}  # tests/server/test_conversations.py
 ELSEWHERE = {
     "GET /api/events",  # a stream without end; tests/server/test_rest.py listens to it
+    "POST /api/uploads",  # pieces in base64, one after the other; tests/server/test_imports.py
     "POST /api/mcp/sync/link",  # asks whichever host it is given; tests/server/test_sync.py gives it one
 }
 
