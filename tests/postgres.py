@@ -110,6 +110,12 @@ def postgres_server() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(params=ENGINES)
+def database_url(request: pytest.FixtureRequest) -> str | None:
+    """For the conftest of a family that has tables in PostgreSQL: its tests run on every engine that is chosen."""
+    return str(request.getfixturevalue("postgres_url")) if request.param == "postgres" else None
+
+
 @pytest.fixture
 def postgres_url(postgres_server: str) -> str:
     """A database without a row."""

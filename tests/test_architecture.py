@@ -73,7 +73,8 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "editing references distillation prompts maintenance family tools",
     "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry "
     "store_access category_indexes listings operations editing references maintenance family tools",
-    "graph": "model storage adoption schema answers exchange files projects transfer operations editing references "
+    "graph": "model storage adoption schema answers exchange databases files projects transfer operations editing "
+    "references "
     "picture maintenance family tools",
     "portals": "model address allowed_folders answers downloads folders inference widening storage cross_portal_query "
     "journal limits import_context archive_imports text_files inspection uploads exports usage portal_registry "

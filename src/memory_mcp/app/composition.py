@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from memory_mcp.access.usage import Analytics, Coverage
 from memory_mcp.app.access import Access, ServerDatabases, create_access, open_server_databases
-from memory_mcp.app.postgres import check_families, create_peers
+from memory_mcp.app.postgres import check_settings, create_peers
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import KEYS_TOPIC, Changes
 from memory_mcp.clock import Clock, utc_now
@@ -162,7 +162,7 @@ def open_app(
     served = registry.select(families, settings.families)
     with ExitStack() as stack:
         if settings.database_url:
-            check_families(families, served)
+            check_settings(settings, families, served)
         kinds = [kind for family in families.values() for kind in family.databases]
         own = open_server_databases(settings, clock, stack, kinds)
         changes = Changes()

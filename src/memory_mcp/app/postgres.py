@@ -17,6 +17,8 @@ from memory_mcp.settings import Settings
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.pool import PostgresPool
 
+MAX_VECTOR_LENGTH = 16_000  # of pgvector
+
 
 @contextmanager
 def open_pool(settings: Settings, clock: Clock, kinds: Iterable[DatabaseKind]) -> Iterator[PostgresPool]:
@@ -48,8 +50,14 @@ def create_peers(settings: Settings) -> Peers:
     return DatabasePeers(settings.database_url)
 
 
-def check_families(families: Mapping[str, Family[Any]], served: Mapping[str, Family[Any]]) -> None:
-    """Raises Invalid if a served family has its data in files only: servers on other machines would not see them."""
+def check_settings(settings: Settings, families: Mapping[str, Family[Any]], served: Mapping[str, Family[Any]]) -> None:
+    """Raises Invalid if a served family has its data in files only, which servers on other machines would not see, or
+    if vectors are too long."""
+    if settings.embedding_dim > MAX_VECTOR_LENGTH:
+        raise Invalid(
+            f"PostgreSQL keeps vectors of at most {MAX_VECTOR_LENGTH} numbers. Set MEMORY_MCP_EMBEDDING_DIM to less.",
+            field="embedding_dim",
+        )
     movable = [name for name, family in families.items() if _has_tables(family)]
     if left := [name for name in served if name not in movable]:
         raise Invalid(
@@ -59,4 +67,4 @@ def check_families(families: Mapping[str, Family[Any]], served: Mapping[str, Fam
 
 
 def _has_tables(family: Family[Any]) -> bool:
-    return family.name == "recall" or (bool(family.databases) and all(kind.postgres for kind in family.databases))
+    return bool(family.databases) and all(kind.postgres for kind in family.databases)

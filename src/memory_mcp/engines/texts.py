@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,25 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Owners:
+    """Texts that belong to something, which is what a search finds. The best of its texts counts."""
+
+    join: str  # of `found`, which has the number of each text, with what they belong to
+    number: str  # of the owner, in that
+
+
+@dataclass(frozen=True)
 class WordTable:
     name: str
     columns: tuple[Column, ...]
+    is_stemmed: bool = True  # otherwise its words are those of FTS5's default tokenizer
+    has_triggers: bool = False  # in SQLite, triggers fill it, so inserting and deleting do nothing
+
+    owners: Owners | None = None  # what `counts`, `best` and `matching` are about, if not the texts themselves
+
+    @property
+    def has_degrees(self) -> bool:
+        return len({column.degree for column in self.columns}) > 1
 
 
 @dataclass(frozen=True)
@@ -46,6 +62,14 @@ class Allowed:
 
 
 @dataclass(frozen=True)
+class Selected:
+    """Which texts a search may find: those whose numbers a statement selects."""
+
+    statement: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class BestMatches:
     bm25: Mapping[int, float]  # higher for better
     holders: Mapping[str, Mapping[int, float]]  # for each term, which of these contain it, and to what degree
@@ -62,6 +86,9 @@ class Texts(Protocol):
         """Index a text that is not in the index, by its columns."""
 
     def delete(self, number: int) -> None: ...
+
+    def narrowed(self, allowed: Selected) -> "Texts":
+        """The same index for a search that may find fewer texts. What was counted need not be counted again."""
 
     def documents(self) -> int:
         """How many texts there are to find."""

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from memory_mcp.clock import precise_stamp, stamp
-from memory_mcp.engines.texts import Allowed, Texts, WordTable
+from memory_mcp.engines.texts import Allowed, Selected, Texts, WordTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,6 +37,9 @@ class Read(ABC):
     multiplies_vectors: ClassVar[bool]
     """Whether `cosines` of every vector is fast. Otherwise a process keeps a copy of them (search/vector_cache.py)."""
 
+    is_file: ClassVar[bool]
+    """Whether the rows are in a file, to which other programs may write, too."""
+
     @property
     def stamp(self) -> str:
         return stamp(self.now)
@@ -61,7 +64,7 @@ class Read(ABC):
         return int(self.all(sql, values)[0][0])
 
     @abstractmethod
-    def texts(self, table: WordTable, allowed: Allowed | None = None, *, is_confined: bool = False) -> Texts:
+    def texts(self, table: WordTable, allowed: Allowed | Selected | None = None, *, is_confined: bool = False) -> Texts:
         """A full-text index. Searches find the `allowed` texts only. `is_confined`: ranks do not depend on others."""
 
     @abstractmethod
@@ -144,3 +147,16 @@ class UserDatabases(Protocol):
 
     def opened(self) -> Sequence[UserDatabase]:
         """Those whose full-text indexes are merged now and then."""
+
+
+class PartedDatabases(Protocol):
+    """One kind of rows of which each user has several parts, such as projects. No transaction of one part sees another
+    part."""
+
+    def part(self, user: str, name: str) -> UserDatabase: ...
+
+    def in_new_part(self, tx: Write, user: str, name: str) -> AbstractContextManager[None]:
+        """Create a part, in a write of the same user's rows. The block writes to the part."""
+
+    def delete_part(self, tx: Write, user: str, name: str) -> None:
+        """Delete a part with all its rows, in a write of the same user's rows. Waits until no other write uses it."""

@@ -16,7 +16,7 @@ from memory_mcp.embedding import Embedders
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.database import Missing
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
-from memory_mcp.engines.transactions import UserDatabases
+from memory_mcp.engines.transactions import PartedDatabases, UserDatabases
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.sessions import Sessions
@@ -25,6 +25,7 @@ from memory_mcp.time_spans import TimeReader
 
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.pool import PostgresPool
+    from memory_mcp.engines.postgres.tenants import PostgresTenants
 
 log = logging.getLogger(__name__)
 
@@ -67,11 +68,19 @@ class Context:
 
     def user_databases(self, kind: DatabaseKind) -> UserDatabases:
         """What the kind declares for each user: rows in PostgreSQL if this server has one, else a file."""
+        return self.tenants(kind) if self.postgres is None else self._rows(self.postgres, kind)
+
+    def parted_databases(self, kind: DatabaseKind) -> PartedDatabases:
+        """Rows in PostgreSQL, of a kind that a user has several of. Raises Unavailable for a server without one."""
         if self.postgres is None:
-            return self.tenants(kind)
+            raise Unavailable(f"{kind.name} is in files.")
+        return self._rows(self.postgres, kind)
+
+    def _rows(self, pool: "PostgresPool", kind: DatabaseKind) -> "PostgresTenants":
         from memory_mcp.engines.postgres.tenants import PostgresTenants
 
-        return PostgresTenants(self.postgres, kind.tables, durable=self.settings.durability == "full")
+        durable = self.settings.durability == "full" and not kind.is_cache
+        return PostgresTenants(pool, kind.tables, durable=durable)
 
     def tenants(self, kind: DatabaseKind) -> Tenants:
         """A file of this kind for each user, opened at first use and closed at the end."""

@@ -1,4 +1,5 @@
-"""A search index: texts found by words (FTS5) and by meaning (vectors), in a SQLite file for each user.
+"""A search index: texts found by words (FTS5) and by meaning (vectors), for each user in a SQLite file or in
+PostgreSQL.
 
 Two parts of the server use it. The notes family searches its own tables by it (`Tables` has their names).
 Recall has its own files, recall.db, with the texts of the other families (`SearchIndex`).
@@ -7,10 +8,11 @@ Recall has its own files, recall.db, with the texts of the other families (`Sear
 from memory_mcp.search_index.files import IndexFile, IndexFiles
 from memory_mcp.search_index.index import IndexRecreated, SearchIndex
 from memory_mcp.search_index.model import EmbedText, IndexHit, IndexQuery, IndexText
-from memory_mcp.search_index.schema import SCHEMA
+from memory_mcp.search_index.schema import POSTGRES, SCHEMA
 from memory_mcp.search_index.tables import Tables
 
 __all__ = [
+    "POSTGRES",
     "SCHEMA",
     "EmbedText",
     "IndexFile",

@@ -294,8 +294,9 @@ class Settings(BaseModel):
     database_url: str | None = Field(
         None,
         pattern=r"^postgres(ql)?://",
-        description="Experimental: postgresql://user@host/database keeps notes, users, keys and sessions in PostgreSQL "
-        "with pgvector, not in files. Not every family can be served then (docs/decisions/0024-postgresql.md).",
+        description="Experimental: postgresql://user@host/database keeps vault, notes, graph, recall's index, users "
+        "and sessions in PostgreSQL with pgvector, not in files. Stores and portals cannot be served then "
+        "(docs/postgres.md).",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="How much goes to the log on stderr."

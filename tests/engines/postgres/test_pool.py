@@ -76,7 +76,7 @@ def test_every_table_has_row_security_and_the_application_owns_nothing(pool: Pos
             WHERE n.nspname LIKE 'memory%' AND c.relname <> 'schema_versions'
             """
         ).fetchall()
-    assert len(tables) > 10
+    assert len(tables) > 35
     for name, has_security, is_forced, owner in tables:
         assert has_security, name
         assert is_forced or name.endswith("_rows"), name

@@ -42,6 +42,9 @@ EXPRESSIONS = (
     "- {context} : nightly",
     "NEAR(backup wombat, 3)",
     "(backup OR policy) AND nightly",
+    "^backup",
+    "context : ^back*",
+    "^backup + poli*",
 )
 INSERT = """
     INSERT INTO notes (id, user_id, title, has_own_title, title_key, content, content_key, source, created_at,
@@ -107,7 +110,7 @@ def test_expressions_match_alike(both: tuple[Read, Read]) -> None:
         one, other = sqlite.matching(expression, 1000), postgres.matching(expression, 1000)
         assert set(one) == set(other), expression
         assert one or expression == "missing"
-    for expression in EXPRESSIONS[:4]:
+    for expression in (*EXPRESSIONS[:4], "{title content tags} : backup"):
         one, other = sqlite.matching(expression, 1000), postgres.matching(expression, 1000)
         if "NOT" not in expression:  # FTS5 also counts the words that must not be there
             assert other == pytest.approx(one, rel=1e-9), expression

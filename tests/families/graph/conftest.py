@@ -2,6 +2,8 @@ from typing import Any
 
 import pytest
 
+from tests.postgres import database_url as database_url
+
 
 @pytest.fixture
 def options() -> dict[str, Any]:

@@ -45,6 +45,11 @@ RELATIONS = [
 ]
 
 
+@pytest.fixture
+def database_url() -> None:
+    """All of this is about SQLite files."""
+
+
 def make_project(path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
     with closing(sqlite3.connect(path)) as other, other:

@@ -19,7 +19,7 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.sqlite import Database, database
 from memory_mcp.errors import Unavailable
-from memory_mcp.families.graph import projects, storage
+from memory_mcp.families.graph import files, storage
 from memory_mcp.families.graph.files import GraphFolder
 from memory_mcp.families.graph.model import NewEntity
 from memory_mcp.families.graph.schema import PROJECT
@@ -31,6 +31,11 @@ ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"graph"}))
 HERE = Session("s", Connection(LOCAL_USER, "s"))
 
 SPEC = Path(__file__).parent / "spec"  # its SQL, copied
+
+
+@pytest.fixture
+def database_url() -> None:
+    """All of this is about SQLite files."""
 
 
 def squeezed(sql: str) -> str:
@@ -264,10 +269,10 @@ def test_a_repair_that_fails_is_tried_again_and_others_wait_for_it(app: App, mon
         assert go_on.wait(TIMEOUT_S)
         repaired.append(graph_folder)
 
-    monkeypatch.setattr(projects, "repair", failing)
+    monkeypatch.setattr(files, "repair", failing)
     with pytest.raises(Unavailable):
         app.graph.projects(stranger, None)
-    monkeypatch.setattr(projects, "repair", slow)
+    monkeypatch.setattr(files, "repair", slow)
     with ThreadPoolExecutor() as threads:
         first = threads.submit(app.graph.projects, stranger, None)
         assert begun.wait(TIMEOUT_S)

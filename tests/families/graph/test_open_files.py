@@ -23,6 +23,11 @@ FEW = 3
 
 
 @pytest.fixture
+def database_url() -> None:
+    """All of this is about SQLite files."""
+
+
+@pytest.fixture
 def projects(app: App, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of more projects than may be open."""
     monkeypatch.setattr(files, "MAX_OPEN_FILES", FEW)

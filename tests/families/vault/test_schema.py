@@ -43,6 +43,11 @@ CREATE TABLE vault_memories (
 """
 
 
+@pytest.fixture
+def database_url() -> None:
+    """All of this is about SQLite files."""
+
+
 def squeezed(sql: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"--.*", "", sql)).strip()
 

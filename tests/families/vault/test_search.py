@@ -1,7 +1,7 @@
 import pytest
 from mcp import Client
 
-from memory_mcp.families.vault.storage import word_index
+from memory_mcp.engines.sqlite import texts
 from tests.conftest import Clock
 from tests.families.vault.calls import call, commit, found_keys, refusal, search
 
@@ -25,7 +25,7 @@ async def test_a_word_held_by_too_many_to_remember_counts_the_same(
         await commit(client, "pear", "a pear", scope=scope)
     remembered = await search(client, "apple pear plum")
 
-    monkeypatch.setattr(word_index, "MAX_ROWS_FETCHED", 0)
+    monkeypatch.setattr(texts, "MAX_ROWS_FETCHED", 0)
 
     assert await search(client, "apple pear plum") == remembered
 

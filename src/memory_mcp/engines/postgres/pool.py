@@ -29,7 +29,7 @@ _SETUP = f"""
         set_config('synchronous_commit', $3, true)
 """
 
-_TENANT_TABLES = """
+TENANT_TABLES = """
     SELECT format('%I.%I', table_schema, table_name) FROM information_schema.columns
     WHERE column_name = 'tenant' AND (table_schema = 'memory' OR starts_with(table_schema, 'memory_'))
         AND has_table_privilege(format('%I.%I', table_schema, table_name), 'DELETE')
@@ -67,11 +67,14 @@ class PostgresPool:
         self._connections.close()
 
     def delete_tenant(self, user: str) -> None:
-        """Delete all rows of a user, in every table."""
+        """Delete all rows of a user, in every table, with all parts."""
         with self.transaction("BEGIN", migrations.BASE, user, timeout_s=WRITE_TIMEOUT_S) as connection:
-            tables = connection.execute(_TENANT_TABLES.encode()).fetchall()
-            for (name,) in tables:
-                connection.execute(f"DELETE FROM {name}".encode())
+            parts = connection.execute(b"SELECT part FROM tenant_parts").fetchall()
+            tables = connection.execute(TENANT_TABLES.encode()).fetchall()
+            for tenant in (*(part_tenant(user, name) for (name,) in parts), user):
+                connection.execute(b"SELECT set_config('memory.tenant', $1, true)", (tenant,))
+                for (name,) in tables:
+                    connection.execute(f"DELETE FROM {name}".encode())
 
     def stats(self) -> PoolStats:
         found = self._connections.get_stats()
@@ -148,6 +151,11 @@ class PostgresPool:
             connection.close()
         finally:
             self._connections.putconn(connection)
+
+
+def part_tenant(user: str, name: str) -> str:
+    """The tenant that a part of a user's rows is. No user's id contains a slash."""
+    return f"{user}/{name}"
 
 
 def _configure(connection: Connection) -> None:

@@ -4,14 +4,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from memory_mcp.engines.postgres.pool import PostgresPool, Statement
+from memory_mcp.engines.postgres.pool import TENANT_TABLES, PostgresPool, Statement, part_tenant
 from memory_mcp.engines.postgres.transactions import LOCK, PostgresRead, PostgresWrite
 from memory_mcp.engines.table_set import TableSet
-from memory_mcp.engines.transactions import WRITE_TIMEOUT_S, UserDatabase
+from memory_mcp.engines.transactions import WRITE_TIMEOUT_S, UserDatabase, Write
 
 SERVER_TENANT = "server"  # of rows that belong to no user: no user has this id
 
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_SET_TENANT = """
+    SELECT set_config('memory.tenant', :tenant, true), set_config('search_path', :search_path, true)
+"""
 
 
 class TenantRows:
@@ -82,7 +85,35 @@ class PostgresTenants:
         return True
 
     def recreate(self, user: str) -> None:
-        raise NotImplementedError  # no cache is in PostgreSQL yet
+        with self.database(user).write() as tx:
+            for (table,) in tx.all(TENANT_TABLES):
+                if table.startswith(f"{self._tables.schema}."):
+                    tx.all(f"DELETE FROM {table}")
+
+    def part(self, user: str, name: str) -> UserRows:
+        return self.database(part_tenant(user, name))
+
+    @contextmanager
+    def in_new_part(self, tx: Write, user: str, name: str) -> Iterator[None]:
+        tx.all("INSERT INTO tenant_parts (part) VALUES (:part)", {"part": name})
+        with self._in_part(tx, user, name):
+            yield
+
+    def delete_part(self, tx: Write, user: str, name: str) -> None:
+        with self._in_part(tx, user, name):
+            for (table,) in tx.all(TENANT_TABLES):
+                tx.all(f"DELETE FROM {table}")
+        tx.all("DELETE FROM tenant_parts WHERE part = :part", {"part": name})
+
+    @contextmanager
+    def _in_part(self, tx: Write, user: str, name: str) -> Iterator[None]:
+        """The statements of the block are for a part, and wait for its other writes."""
+        [(before,)] = tx.all("SELECT current_setting('search_path')")
+        tenant = part_tenant(user, name)
+        tx.all(_SET_TENANT, {"tenant": tenant, "search_path": self._tables.search_path})
+        tx.lock(f"{self._tables.name}/{tenant}")
+        yield
+        tx.all(_SET_TENANT, {"tenant": user, "search_path": before})
 
     def opened(self) -> Sequence[UserDatabase]:
         """None: PostgreSQL merges its indexes itself."""

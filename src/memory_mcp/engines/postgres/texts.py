@@ -10,12 +10,13 @@ import bisect
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.engines.postgres import words
-from memory_mcp.engines.texts import Allowed, BestMatches, WordTable
+from memory_mcp.engines.postgres.words import Phrase
+from memory_mcp.engines.texts import Allowed, BestMatches, Owners, Selected, WordTable
 
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.transactions import PostgresRead
@@ -26,21 +27,23 @@ MIN_IDF = 1e-6  # as in FTS5: of a word that half of all texts contain
 MAX_COUNTED = 5000  # texts that contain a term; beyond, its weight hardly differs
 MIN_RANKED = 700  # matches that are ranked, by the weights of the words they contain
 
+TEXTS_PER_OWNER = 3  # that are ranked, where texts have owners
+
 
 @dataclass(frozen=True)
 class PostgresTexts:
     tx: PostgresRead
     table: WordTable
-    allowed: Allowed | None
+    allowed: Allowed | Selected | None
     is_confined: bool
-    _counts: dict[str, int] = field(default_factory=dict)  # of all texts that contain a term
+    _counts: dict[Phrase, int] = field(default_factory=dict)  # of all texts that contain a phrase
 
     @property
     def numbers(self) -> str:
         return f"SELECT number FROM {self.table.name}"
 
     def insert(self, number: int, texts: Mapping[str, str]) -> None:
-        vector, length = words.vector(texts, self._letters)
+        vector, length = words.vector(texts, self._letters, is_stemmed=self.table.is_stemmed)
         self.tx.all(
             f"INSERT INTO {self.table.name}_rows (number, length, words) VALUES (:number, :length, :words::tsvector)",
             {"number": number, "length": length, "words": vector},
@@ -49,83 +52,133 @@ class PostgresTexts:
     def delete(self, number: int) -> None:
         self.tx.all(f"DELETE FROM {self.table.name}_rows WHERE number = :number", {"number": number})
 
+    def narrowed(self, allowed: Selected) -> PostgresTexts:
+        return replace(self, allowed=allowed)
+
     def documents(self) -> int:
+        if isinstance(self.allowed, Selected):
+            return self.tx.number(f"SELECT count(*) FROM ({self.allowed.statement}) AS allowed", self.allowed.values)
         return self.allowed.count if self.allowed else self._totals[0]
 
     def counts(self, terms: Sequence[str], limit: int) -> dict[str, int]:
-        containing = f"SELECT number FROM {self.table.name} WHERE words @@ one.query"
-        every = (
-            f"(SELECT count(*) FROM ({containing} LIMIT {MAX_COUNTED}) AS every)" if self.allowed else "NULL::bigint"
-        )
-        rows = self.tx.all(
-            f"""
-            SELECT (SELECT count(*) FROM ({containing} {self._allowed_condition()} LIMIT :limit) AS own), {every}
-            FROM unnest(:terms::tsquery[]) WITH ORDINALITY AS one(query, index) ORDER BY one.index
-            """,
-            self._allowed_values() | {"terms": [words.term_query(term) for term in terms], "limit": limit},
-        )
-        self._counts.update(
-            (term, own if every is None else every) for term, (own, every) in zip(terms, rows, strict=True)
-        )
-        return {term: own for term, (own, _) in zip(terms, rows, strict=True)}
+        found = self._count([words.phrase(term) for term in terms], limit)
+        return dict(zip(terms, found, strict=True))
 
     def best(self, rare: Sequence[str], terms: Sequence[str], limit: int) -> BestMatches:
-        every = list(dict.fromkeys([*rare, *terms]))
-        found = self._find_matches(words.any_of(rare), every, len(rare), limit)
+        every = [words.phrase(term) for term in dict.fromkeys([*rare, *terms])]
+        self._count_unknown(every[: len(rare)])
+        found = self._find_matches(words.any_of(every[: len(rare)]), every, len(rare), limit)
         bm25 = self._rank(found, len(rare), every, limit)
+        if self.table.owners:
+            return BestMatches(bm25, self._owners_containing(self.table.owners, terms, list(bm25)))
+        indexes = {term: every.index(words.phrase(term)) for term in terms}
         holders = {
             term: {number: degree for number in bm25 if (degree := self._degree(found[number], index))}
-            for index, term in enumerate(every)
+            for term, index in indexes.items()
         }
-        return BestMatches(bm25, {term: holders[term] for term in terms})
+        return BestMatches(bm25, holders)
 
     def matching(self, expression: str, limit: int) -> dict[int, float]:
-        query, phrases = words.expression_query(expression, self._letters)
-        phrases = list(dict.fromkeys(phrases))
-        if unknown := [phrase for phrase in phrases if phrase not in self._counts]:
-            self._counts.update(PostgresTexts(self.tx, self.table, None, False).counts(unknown, MAX_COUNTED))
+        query, phrases = words.expression_query(expression, self._letters, is_stemmed=self.table.is_stemmed)
+        self._count_unknown(phrases)
         return self._rank(self._find_matches(query, phrases, len(phrases), limit), len(phrases), phrases, limit)
 
     def optimize(self) -> None:
         """Nothing to do: VACUUM removes the words of deleted texts."""
 
-    def _find_matches(self, query: str, terms: Sequence[str], scored: int, limit: int) -> dict[int, _Match]:
-        """The matches that contain the rarest of the first `scored` terms, and how often each contains every term."""
-        values: dict[str, Any] = {"query": query, "ranked": max(MIN_RANKED, 3 * limit)}
+    def _count_unknown(self, phrases: Sequence[Phrase]) -> None:
+        if unknown := [phrase for phrase in phrases if phrase not in self._counts]:
+            replace(self, allowed=None)._count(unknown, MAX_COUNTED)
+
+    def _count(self, phrases: Sequence[Phrase], limit: int) -> list[int]:
+        """How many allowed texts contain each phrase, at most `limit`. Those of all texts go to `_counts`."""
+        containing = f"SELECT number FROM {self.table.name} WHERE words @@ one.query"
+        own, every = f"{containing} {self._allowed_condition()}", "NULL::bigint"
+        if owners := self.table.owners:
+            own = f"SELECT DISTINCT {owners.number} FROM ({containing}) AS found {owners.join}"
+        if self.allowed or owners:
+            every = f"(SELECT count(*) FROM ({containing} LIMIT {MAX_COUNTED}) AS every)"
+        rows = self.tx.all(
+            f"""
+            SELECT (SELECT count(*) FROM ({own} LIMIT :limit) AS own), {every}
+            FROM unnest(:phrases::tsquery[]) WITH ORDINALITY AS one(query, index) ORDER BY one.index
+            """,
+            self._allowed_values() | {"phrases": [phrase.query for phrase in phrases], "limit": limit},
+        )
+        self._counts.update(
+            (phrase, own if every is None else every) for phrase, (own, every) in zip(phrases, rows, strict=True)
+        )
+        return [own for own, _ in rows]
+
+    def _owners_containing(
+        self, owners: Owners, terms: Sequence[str], among: Sequence[int]
+    ) -> dict[str, dict[int, float]]:
+        rows = self.tx.all(
+            f"""
+            SELECT DISTINCT one.index, {owners.number}
+            FROM unnest(:phrases::tsquery[]) WITH ORDINALITY AS one(query, index)
+            CROSS JOIN LATERAL (SELECT number FROM {self.table.name} WHERE words @@ one.query) AS found {owners.join}
+            WHERE {owners.number} = ANY (:among::bigint[])
+            """,
+            {"phrases": [words.phrase(term).query for term in terms], "among": list(among)},
+        )
+        holders: dict[str, dict[int, float]] = {term: {} for term in terms}
+        for index, owner in rows:
+            holders[terms[index - 1]][owner] = 1.0
+        return holders
+
+    def _find_matches(self, query: str, phrases: Sequence[Phrase], scored: int, limit: int) -> dict[int, _Match]:
+        """The matches that contain the rarest of the first `scored` phrases, and how often each contains every one."""
+        ranked = max(MIN_RANKED, 3 * limit)
+        values: dict[str, Any] = {"query": query, "ranked": TEXTS_PER_OWNER * ranked if self.table.owners else ranked}
         weights, ranks = [], []
-        for index, term in enumerate(terms):
-            values[f"term{index}"] = words.term_query(term)
-            ranks += [_cumulative_rank(index, letter, is_phrase=_is_phrase(term)) for letter in self._letters_in_use]
+        for index, phrase in enumerate(phrases):
+            values[f"term{index}"] = phrase.query
+            ranks += [_cumulative_rank(index, letter, phrase) for letter in self._letters_in_use]
             if index < scored:
-                values[f"idf{index}"] = self._idf(term)
+                values[f"idf{index}"] = self._idf(phrase)
                 weights.append(f"CASE WHEN words @@ :term{index}::tsquery THEN :idf{index}::float8 ELSE 0 END")
         rows = self.tx.all(
             f"""
             SELECT number, length, ARRAY[{", ".join(ranks)}] FROM (
                 SELECT number, length, words FROM {self.table.name}
                 WHERE words @@ :query::tsquery {self._allowed_condition()}
-                ORDER BY {" + ".join(weights)} DESC, length LIMIT :ranked
+                ORDER BY {" + ".join(weights) or "0"} DESC, length LIMIT :ranked
             ) AS candidates
             """,
             self._allowed_values() | values,
         )
         return {
-            number: _Match(length, [self._frequencies(ranks, index, term) for index, term in enumerate(terms)])
+            number: _Match(length, [self._frequencies(ranks, index, one) for index, one in enumerate(phrases)])
             for number, length, ranks in rows
         }
 
-    def _frequencies(self, ranks: Sequence[float], index: int, term: str) -> tuple[int, ...]:
-        """How often a text contains a term, for each letter in use; a phrase counts once, where it comes first."""
-        count = len(self._letters_in_use)
-        own = ranks[count * index : count * (index + 1)]
-        sums = [int(rank) for rank in own] if _is_phrase(term) else [_frequency(rank) for rank in own]
-        found = [later - earlier for earlier, later in itertools.pairwise([0, *sums])]
-        return tuple(found)
+    def _frequencies(self, ranks: Sequence[float], index: int, phrase: Phrase) -> tuple[int, ...]:
+        """How often a text contains a phrase, for each letter in use. One that is no single word counts once, where it
+        comes first."""
+        letters = self._letters_in_use
+        own = ranks[len(letters) * index : len(letters) * (index + 1)]
+        sums = [_frequency(rank) for rank in own] if phrase.is_word else [int(rank) for rank in own]
+        found = (later - earlier for earlier, later in itertools.pairwise([0, *sums]))
+        wanted = phrase.letters or letters
+        return tuple(count if letter in wanted else 0 for letter, count in zip(letters, found, strict=True))
 
-    def _rank(self, found: Mapping[int, _Match], scored: int, terms: Sequence[str], limit: int) -> dict[int, float]:
+    def _rank(self, found: Mapping[int, _Match], scored: int, terms: Sequence[Phrase], limit: int) -> dict[int, float]:
         idfs = [1.0 if self.is_confined else self._idf(term) for term in terms[:scored]]
         scores = {number: self._score(match, idfs) for number, match in found.items()}
+        if self.table.owners:
+            scores = self._by_owner(self.table.owners, scores)
         return dict(sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:limit])
+
+    def _by_owner(self, owners: Owners, scores: Mapping[int, float]) -> dict[int, float]:
+        rows = self.tx.all(
+            f"SELECT found.number, {owners.number} FROM unnest(:numbers::bigint[]) AS found(number) {owners.join}",
+            {"numbers": list(scores)},
+        )
+        best: dict[int, float] = {}
+        for number, owner in rows:
+            best[owner] = max(scores[number], best.get(owner, 0.0))
+        return best
 
     def _score(self, match: _Match, idfs: Sequence[float]) -> float:
         length = K1 * (1 - B + B * match.length / self._average_length)
@@ -141,8 +194,8 @@ class PostgresTexts:
         found = zip(match.frequencies[index], self._letter_weights, strict=True)
         return max((degree for count, (_, degree) in found if count), default=0.0)
 
-    def _idf(self, term: str) -> float:
-        documents, holding = self._totals[0], self._counts.get(term, 1)
+    def _idf(self, phrase: Phrase) -> float:
+        documents, holding = self._totals[0], self._counts.get(phrase, 1)
         if holding > documents:
             return MIN_IDF
         return max(MIN_IDF, math.log((documents - holding + 0.5) / (holding + 0.5)))
@@ -175,9 +228,13 @@ class PostgresTexts:
         return [by_letter[letter] for letter in self._letters_in_use]
 
     def _allowed_condition(self) -> str:
+        if isinstance(self.allowed, Selected):
+            return f"AND number IN ({self.allowed.statement})"
         return "AND get_byte(:flags, number::int) = 1" if self.allowed else ""
 
     def _allowed_values(self) -> dict[str, Any]:
+        if isinstance(self.allowed, Selected):
+            return dict(self.allowed.values)
         return {"flags": self.allowed.flags} if self.allowed else {}
 
 
@@ -194,17 +251,13 @@ _SUMS = list(itertools.accumulate(1 / n**2 / 1.64493406685 for n in range(1, wor
 _ABSENT = 1e-10  # ts_rank of a word that does not occur is below
 
 
-def _cumulative_rank(index: int, letter: str, *, is_phrase: bool) -> str:
-    """SQL for a number that says how often a term occurs with this letter or with one before it. ts_rank does not
-    look whether the words of a phrase stand side by side, so a phrase is matched, and the number is 0 or 1."""
-    if is_phrase:
+def _cumulative_rank(index: int, letter: str, phrase: Phrase) -> str:
+    """SQL for a number that says how often a phrase occurs with this letter or with one before it. ts_rank does not
+    look whether words stand side by side, so if it is not a single word, it is matched, and the number is 0 or 1."""
+    if not phrase.is_word:
         return f"(ts_filter(words, '{{{','.join('ABCD'[: 'ABCD'.index(letter) + 1])}}}') @@ :term{index}::tsquery)::int"
     weights = ",".join(str(int(one <= letter)) for one in "DCBA")
     return f"ts_rank('{{{weights}}}', words, :term{index}::tsquery)"
-
-
-def _is_phrase(term: str) -> bool:
-    return len(words.phrase_words(term)) > 1
 
 
 def _frequency(rank: float) -> int:

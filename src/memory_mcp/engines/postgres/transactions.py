@@ -11,7 +11,7 @@ from psycopg import RawServerCursor
 
 from memory_mcp.engines.postgres.dialect import returns_rows, translate
 from memory_mcp.engines.postgres.texts import PostgresTexts
-from memory_mcp.engines.texts import Allowed, WordTable
+from memory_mcp.engines.texts import Allowed, Selected, WordTable
 from memory_mcp.engines.transactions import Packed, Read, Row, Write
 from memory_mcp.errors import Invalid
 
@@ -30,6 +30,7 @@ class PostgresRead(Read):
     connection: psycopg.Connection[Row]
 
     multiplies_vectors = True
+    is_file = False
 
     def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]:
         cursor = self.connection.execute(*translate(sql, values or {}), binary=True)
@@ -41,7 +42,9 @@ class PostgresRead(Read):
             cursor.itersize = ROWS_PER_FETCH
             yield from cursor.execute(*translate(sql, values or {}), binary=True)
 
-    def texts(self, table: WordTable, allowed: Allowed | None = None, *, is_confined: bool = False) -> PostgresTexts:
+    def texts(
+        self, table: WordTable, allowed: Allowed | Selected | None = None, *, is_confined: bool = False
+    ) -> PostgresTexts:
         return PostgresTexts(self, table, allowed, is_confined)
 
     def cosines(

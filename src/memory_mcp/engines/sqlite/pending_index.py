@@ -4,8 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from memory_mcp.engines.sqlite.database import Database
-from memory_mcp.engines.transactions import Read, Write
+from memory_mcp.engines.transactions import Read, UserDatabase, Write
 from memory_mcp.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -13,7 +12,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def read_indexed(
-    db: Database, has_changes: Callable[[Read], bool], index_changes: Callable[[Write], object]
+    db: UserDatabase, has_changes: Callable[[Read], bool], index_changes: Callable[[Write], object]
 ) -> Iterator[Read]:
     """Read the file after correcting and indexing the rows that other programs wrote before this call."""
     with db.read() as tx:

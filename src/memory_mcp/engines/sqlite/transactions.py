@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from memory_mcp.engines.sqlite.texts import Fts5Texts
-from memory_mcp.engines.texts import Allowed, WordTable
+from memory_mcp.engines.texts import Allowed, Selected, WordTable
 from memory_mcp.engines.transactions import Packed, Read, Row, Write
 from memory_mcp.errors import Invalid
 
@@ -22,6 +22,7 @@ class SqliteRead(Read):
     connection: apsw.Connection
 
     multiplies_vectors = False
+    is_file = True
 
     def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]:
         return self.connection.execute(sql, values or {}).fetchall()
@@ -29,7 +30,9 @@ class SqliteRead(Read):
     def each(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Any]:
         return iter(self.connection.execute(sql, values or {}))
 
-    def texts(self, table: WordTable, allowed: Allowed | None = None, *, is_confined: bool = False) -> Fts5Texts:
+    def texts(
+        self, table: WordTable, allowed: Allowed | Selected | None = None, *, is_confined: bool = False
+    ) -> Fts5Texts:
         return Fts5Texts(self, table, allowed, is_confined)
 
     def cosines(

@@ -9,6 +9,8 @@ from memory_mcp.engines.sqlite import Database
 from memory_mcp.families.context import Context
 from memory_mcp.families.family import Family
 from memory_mcp.families.graph import references
+from memory_mcp.families.graph.databases import ProjectDatabases, ProjectRows
+from memory_mcp.families.graph.files import ProjectFiles
 from memory_mcp.families.graph.operations import Graph
 from memory_mcp.families.graph.schema import PROJECT_FILE, REGISTRY_FILE
 
@@ -17,10 +19,15 @@ if TYPE_CHECKING:
 
 
 def _open(context: Context) -> Graph:
-    registries = context.tenants(REGISTRY_FILE)
-    graph = context.close_later(Graph(registries, partial(_open_project, context), context.sessions, context.changes))
+    graph = context.close_later(Graph(_databases(context), context.sessions, context.changes))
     context.before_close(graph.index_merge.merge)
     return graph
+
+
+def _databases(context: Context) -> ProjectDatabases:
+    if context.postgres:
+        return ProjectRows(context.user_databases(REGISTRY_FILE), context.parted_databases(PROJECT_FILE))
+    return ProjectFiles(context.tenants(REGISTRY_FILE), partial(_open_project, context))
 
 
 def _open_project(context: Context, path: Path, lock: Path, make: bool) -> Database:

@@ -2,16 +2,18 @@
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from memory_mcp.access import Tenants
 from memory_mcp.engines.sqlite import Database, sibling_files
 from memory_mcp.engines.transactions import Write
+from memory_mcp.errors import NotFound
 from memory_mcp.families.graph import storage
-from memory_mcp.families.graph.model import Status
+from memory_mcp.families.graph.model import Project, Status
 from memory_mcp.families.graph.schema import PROJECT
 
 PROJECTS, ARCHIVE, LOCKS = "projects", "archive", "locks"
@@ -97,6 +99,77 @@ class OpenFiles:
     def _surplus(self) -> list[Database]:
         with self._guard:
             return [self._open.pop(path) for path in list(self._open)[:-MAX_OPEN_FILES]]
+
+
+class ProjectFiles:
+    """A registry and a file for each project, in each user's folder."""
+
+    def __init__(self, registries: Tenants, open_file: OpenFile) -> None:
+        self._registries = registries
+        self._files = OpenFiles(open_file)
+        self._repair_lock = threading.Lock()
+        self._repaired_users: set[str] = set()
+
+    def has_registry(self, user: str) -> bool:
+        return self._registries.exists(user)
+
+    def registry(self, user: str) -> Database:
+        return self._folder(user).registry
+
+    def create(self, tx: Write, user: str, project_id: str) -> str:
+        graph_folder = self._folder(user)
+        path = graph_folder.file(project_id, "active")
+        self._files.get(path, graph_folder.lock(project_id), make=True)
+        return graph_folder.relative(path)
+
+    def open(self, user: str, project: Project) -> Database:
+        graph_folder = self._folder(user)
+        return self._files.get(graph_folder.file(project.id, project.status), graph_folder.lock(project.id))
+
+    def path(self, user: str, project: Project, status: Status) -> str:
+        graph_folder = self._folder(user)
+        return graph_folder.relative(graph_folder.file(project.id, status))
+
+    def move(self, user: str, project: Project, after: Status) -> None:
+        self._detach(user, project).move(self._folder(user).file(project.id, after))
+
+    def check_again(self, user: str) -> None:
+        self._repaired_users.discard(user)
+
+    def mark_deleted(self, tx: Write, user: str, project: Project) -> None:
+        """If a step fails from here on, the next start finishes it: a project with a mark is being deleted."""
+        mark = self._folder(user).mark(project.id)
+        mark.parent.mkdir(mode=0o700, exist_ok=True)
+        mark.touch()
+
+    def delete(self, user: str, project: Project) -> None:
+        with suppress(NotFound):  # the file is lost already
+            self._detach(user, project).remove()
+        graph_folder = self._folder(user)
+        for left in (graph_folder.lock(project.id), graph_folder.mark(project.id)):
+            left.unlink(missing_ok=True)
+
+    def opened(self) -> Sequence[Database]:
+        return self._files.all()
+
+    def close(self) -> None:
+        self._files.close()
+
+    def _detach(self, user: str, project: Project) -> Database:
+        """A project's file, to move or remove it. No other call in this process gets it afterwards."""
+        db = self.open(user, project)
+        self._files.detach(db.path)
+        return db
+
+    def _folder(self, user: str) -> GraphFolder:
+        """The folder of a user's projects. At first use, leftovers of a crash are repaired."""
+        graph_folder = GraphFolder(self._registries.database(user), self._registries.folder(user))
+        if user not in self._repaired_users:
+            with self._repair_lock:
+                if user not in self._repaired_users:  # by another thread
+                    repair(graph_folder)
+                    self._repaired_users.add(user)
+        return graph_folder
 
 
 def repair(graph_folder: GraphFolder) -> None:

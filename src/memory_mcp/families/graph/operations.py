@@ -3,7 +3,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
@@ -11,7 +10,7 @@ from memory_mcp.engines.transactions import Read
 from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.graph import answers, storage
-from memory_mcp.families.graph.files import OpenFile
+from memory_mcp.families.graph.databases import ProjectDatabases
 from memory_mcp.families.graph.model import (
     Created,
     DeletedCount,
@@ -45,9 +44,9 @@ MAX_RELATIONS_PER_ENTITY = 4  # relations for each entity in a picture
 class Graph(GraphTransfer):
     """The operations on knowledge graphs."""
 
-    def __init__(self, registries: Tenants, open_file: OpenFile, sessions: Sessions, changes: Changes) -> None:
-        super().__init__(registries, open_file, sessions, changes)
-        self.index_merge = IndexMerge("graph_words", self._files.all)
+    def __init__(self, databases: ProjectDatabases, sessions: Sessions, changes: Changes) -> None:
+        super().__init__(databases, sessions, changes)
+        self.index_merge = IndexMerge("graph_words", databases.opened)
         changes.listen(self.index_merge.merge_if_due)
 
     def create_entities(
@@ -174,7 +173,7 @@ class Graph(GraphTransfer):
         """An active project and its entities, without their observations."""
         with self._reading(caller, None, project) as tx:
             entities = [entity for _, entity in storage.entities_after(tx, 0)]
-        with self._folder(caller.user).registry.read() as tx:
+        with self._databases.registry(caller.user).read() as tx:
             return existing(tx, caller, project), entities
 
     def entity(self, caller: Caller, project: str, name: str) -> tuple[Entity, list[Relation]]:
@@ -207,7 +206,7 @@ class Graph(GraphTransfer):
             storage.delete_entities(tx, [entity.id])
 
     def _active(self, caller: Caller) -> list[Project]:
-        with self._folder(caller.user).registry.read() as tx:
+        with self._databases.registry(caller.user).read() as tx:
             return storage.projects(tx, "active")
 
     def groups(self, caller: Caller) -> Iterator[Group]:
@@ -255,7 +254,7 @@ def _whole(tx: Read, project: str, name: str) -> tuple[Entity, list[Relation]]:
     ids = list(storage.ids_of(tx, [name]).values())
     for entity in storage.entities(tx, ids):
         whole = replace(entity, observations=list(storage.observations(tx, entity.id)))
-        return whole, list(storage.relations_touching(tx, ids, 0, -1))
+        return whole, list(storage.relations_touching(tx, ids, 0, storage.ALL_ROWS))
     raise NotFound(f"The project {project!r} has no entity called {name!r}.", hint="search_nodes finds what it has.")
 
 

@@ -18,12 +18,15 @@ def rebuild_index(tx: Write) -> None:
     storage.repair_index(tx)
 
 
-REGISTRY_FILE = DatabaseKind("registry", REGISTRY, "_meta.db", is_locked_first=True)
+REGISTRY_FILE = DatabaseKind(
+    "registry", REGISTRY, "_meta.db", is_locked_first=True, postgres=_HERE / "postgres" / "registry"
+)
 PROJECT_FILE = DatabaseKind(
     "project",
     PROJECT,
     ".db",
     folders=("projects", "archive"),
+    postgres=_HERE / "postgres" / "project",
     is_indexed=storage.is_indexed,
     rebuild_index=rebuild_index,
     repair_index=storage.repair_index,

@@ -5,14 +5,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from itertools import compress
 
-from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
-from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.pending_index import read_indexed
-from memory_mcp.engines.transactions import Read, Write
+from memory_mcp.engines.transactions import Read, UserDatabase, Write
+from memory_mcp.errors import NotFound
 from memory_mcp.families.graph import answers, storage
-from memory_mcp.families.graph.files import OpenFile
+from memory_mcp.families.graph.databases import ProjectDatabases
 from memory_mcp.families.graph.model import (
     Entity,
     Facts,
@@ -28,8 +27,8 @@ from memory_mcp.sessions import Session, Sessions
 
 
 class GraphTransfer(ProjectOperations):
-    def __init__(self, registries: Tenants, open_file: OpenFile, sessions: Sessions, changes: Changes) -> None:
-        super().__init__(registries, open_file, sessions)
+    def __init__(self, databases: ProjectDatabases, sessions: Sessions, changes: Changes) -> None:
+        super().__init__(databases, sessions)
         self._changes = changes
 
     def everything(self, caller: Caller, project: str) -> Iterator[Entity | Relation]:
@@ -39,14 +38,12 @@ class GraphTransfer(ProjectOperations):
 
     def every_project(self, caller: Caller) -> list[Project]:
         """All of them, archived ones too."""
-        with self._folder(caller.user).registry.read() as tx:
+        with self._databases.registry(caller.user).read() as tx:
             return storage.projects(tx, None)
 
     def everything_of(self, caller: Caller, project: Project) -> Iterator[Entity | Relation]:
         """The same as `everything`, of a project that may be archived."""
-        graph_folder = self._folder(caller.user)
-        db = self._files.get(graph_folder.file(project.id, project.status), graph_folder.lock(project.id))
-        with reading_indexed(db) as tx:
+        with reading_indexed(self._databases.open(caller.user, project)) as tx:
             yield from _everything(tx)
 
     def add_graph(
@@ -95,10 +92,9 @@ class GraphTransfer(ProjectOperations):
         )
 
     def _create_if_missing(self, caller: Caller, project: str, description: str, *, any_name: bool) -> None:
-        graph_folder = self._folder(caller.user)
-        with graph_folder.registry.write() as registry:
+        with self._databases.registry(caller.user).write() as registry:
             if storage.project(registry, project) is None:
-                self._create_project(registry, graph_folder, project, description, any_name=any_name)
+                self._create_project(registry, caller, project, description, any_name=any_name)
 
     def remove_addition(self, caller: Caller, project: str, addition: GraphAddition) -> tuple[int, int]:
         """Remove what an import has added, in one transaction. An entity that has other observations or relations by
@@ -135,7 +131,7 @@ class GraphTransfer(ProjectOperations):
     ) -> Imported:
         """The answer that add_graph would give, without writing anything. An archived project is refused, as add_graph
         does, unless `archived`."""
-        with self._folder(caller.user).registry.read() as registry:
+        with self._databases.registry(caller.user).read() as registry:
             there = storage.project(registry, project)
         if there is None:
             if not (any_name and project):
@@ -147,6 +143,8 @@ class GraphTransfer(ProjectOperations):
     @contextmanager
     def _writing(self, caller: Caller, session: Session | None, name: str | None) -> Iterator[Write]:
         with self._project(caller, session, name).write() as tx:
+            if not tx.is_file and not storage.has_project_row(tx):
+                raise NotFound("Another call has just deleted this project.", hint="list_projects shows what there is.")
             storage.index_changes(tx)  # of other programs
             yield tx
             storage.index_changes(tx)
@@ -156,7 +154,7 @@ class GraphTransfer(ProjectOperations):
         return reading_indexed(self._project(caller, session, name))
 
 
-def reading_indexed(db: Database) -> AbstractContextManager[Read]:
+def reading_indexed(db: UserDatabase) -> AbstractContextManager[Read]:
     return read_indexed(db, storage.has_changes, storage.index_changes)
 
 

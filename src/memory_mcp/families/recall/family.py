@@ -12,10 +12,10 @@ from memory_mcp.families.recall.index import RecallIndex
 from memory_mcp.families.recall.operations import Recall
 from memory_mcp.families.recall.tools import add_tools
 from memory_mcp.families.texts import Groups, Match, TextQuery
-from memory_mcp.search_index import SCHEMA, SearchIndex
+from memory_mcp.search_index import POSTGRES, SCHEMA, SearchIndex
 from memory_mcp.sessions import Session
 
-RECALL_CACHE = DatabaseKind("recall", SCHEMA, "recall.db", is_cache=True)
+RECALL_CACHE = DatabaseKind("recall", SCHEMA, "recall.db", is_cache=True, postgres=POSTGRES)
 
 
 def recall_over(families: Iterable[Family[Any]]) -> Family[Recall]:
@@ -39,7 +39,7 @@ def recall_over(families: Iterable[Family[Any]]) -> Family[Recall]:
 
 def _open(context: Context) -> Recall:
     """Recall over the enabled families, in their order."""
-    search_index = SearchIndex(context.tenants(RECALL_CACHE), context.embedders)
+    search_index = SearchIndex(context.user_databases(RECALL_CACHE), context.embedders)
     index = RecallIndex(search_index)
     groups = {name: found for name, one in context.opened.items() if (found := _groups(one))}
     for name, one in context.opened.items():

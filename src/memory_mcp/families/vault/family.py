@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 def _open(context: Context) -> Vault:
-    files = context.tenants(VAULT_FILE)
-    vault = Vault(files, context.sessions, context.changes, dimensions=context.settings.embedding_dim)
+    vault = Vault(
+        context.user_databases(VAULT_FILE), context.sessions, context.changes, dimensions=context.settings.embedding_dim
+    )
     context.before_close(vault.index_merge.merge)
     return vault
 

@@ -1,15 +1,15 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
-from memory_mcp.access import Tenants
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.changes import Changes
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
 from memory_mcp.engines.sqlite.pending_index import read_indexed
-from memory_mcp.engines.transactions import Read
+from memory_mcp.engines.transactions import Read, UserDatabases
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.references import GroupSize, Keep, changed_meanwhile
@@ -35,6 +35,9 @@ from memory_mcp.search.text_facts import TextFacts
 from memory_mcp.search.vector_cache import VectorCache
 from memory_mcp.sessions import Session, Sessions
 
+if TYPE_CHECKING:
+    from memory_mcp.search.vectors import Cosines
+
 BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
 MAX_BY_WORDS = 200  # candidates of each kind of search
 MAX_BY_VECTOR = 100
@@ -53,7 +56,7 @@ class MemoryPage:
 class Vault:
     """The operations on the vault."""
 
-    def __init__(self, tenants: Tenants, sessions: Sessions, changes: Changes, *, dimensions: int) -> None:
+    def __init__(self, tenants: UserDatabases, sessions: Sessions, changes: Changes, *, dimensions: int) -> None:
         self._tenants = tenants
         self._sessions = sessions
         self._changes = changes
@@ -273,15 +276,8 @@ class Vault:
         self, tx: Read, caller: Caller, query: MemoryQuery, lexical: dict[int, float], vector: tuple[float, ...]
     ) -> dict[int, float]:
         """Words and vectors together. A memory that only its vector finds counts, unless its cosine is negative."""
-        from memory_mcp.search.vectors import (
-            unit,
-            unpack,
-        )  # NumPy is slow to import: only searches with vectors need it
-
         tagged = storage.ids_with_tags(tx, query.tags) if query.tags else None
-        followed = self._followed.setdefault(caller.user, VectorCache())
-        with followed.vectors(tx.generation, self._dimensions, partial(storage.changed_vectors, tx)) as vectors:
-            cosines = vectors.cosines(unit(unpack(storage.packed(vector))))
+        with self._cosines(tx, caller, vector) as cosines:
             rows = None if tagged is None else cosines.rows_among(tagged)
             nearest = cosines.nearest(max(MAX_BY_VECTOR, query.limit), rows)
             found = cosines.of({*lexical, *nearest})
@@ -290,6 +286,19 @@ class Vault:
             for id_, (cosine, _) in found.items()
             if cosine > 0 or id_ in lexical
         }
+
+    @contextmanager
+    def _cosines(self, tx: Read, caller: Caller, vector: tuple[float, ...]) -> "Iterator[Cosines]":
+        """Of every memory that has a vector. Valid until the block ends."""
+        from memory_mcp.search.vectors import Cosines, pack, unit, unpack  # NumPy: only searches with vectors need it
+
+        query = unit(unpack(storage.packed(vector)))
+        if tx.multiplies_vectors:
+            yield Cosines.sorted(*storage.cosines(tx, pack(query)))
+            return
+        followed = self._followed.setdefault(caller.user, VectorCache())
+        with followed.vectors(tx.generation, self._dimensions, partial(storage.changed_vectors, tx)) as vectors:
+            yield vectors.cosines(query)
 
 
 def _existing(tx: Read, key: str) -> tuple[Memory, bytes | None]:

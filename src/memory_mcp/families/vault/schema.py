@@ -14,6 +14,7 @@ VAULT_FILE = DatabaseKind(
     SCHEMA,
     "memory.db",
     is_at_db_path=True,
+    postgres=Path(__file__).parent / "postgres",
     is_indexed=storage.is_indexed,
     rebuild_index=storage.repair_index,
     repair_index=storage.repair_index,

@@ -56,7 +56,8 @@ def delete_group(tx: Write, group: str) -> None:
 
 def _group_id(tx: Write, group: str) -> int:
     return tx.number(
-        "INSERT INTO text_groups (name) VALUES (:name) ON CONFLICT (name) DO UPDATE SET name = name RETURNING id",
+        "INSERT INTO text_groups (name) VALUES (:name) ON CONFLICT (name) DO UPDATE SET name = excluded.name "
+        "RETURNING id",
         {"name": group},
     )
 
@@ -134,9 +135,9 @@ def _set_version(tx: Write, id_: str, text: IndexText) -> bool:
     """Set the id of this version and its facts. False if there is another text with the new id already."""
     row = tx.one(
         """
-        UPDATE OR IGNORE texts SET id = :new, has_facts = TRUE, created_at = :created_at, updated_at = :updated_at,
+        UPDATE texts SET id = :new, has_facts = TRUE, created_at = :created_at, updated_at = :updated_at,
             namespace = :namespace, source = :source
-        WHERE id = :id RETURNING seq
+        WHERE id = :id AND NOT EXISTS (SELECT 1 FROM texts WHERE id = :new AND id <> :id) RETURNING seq
         """,
         {"id": id_, "new": text.id} | vars(text.facts),
     )

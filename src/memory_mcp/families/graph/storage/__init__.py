@@ -16,8 +16,8 @@ from memory_mcp.families.graph.storage.entity_rows import (
     touch,
     versions,
 )
+from memory_mcp.families.graph.storage.expressions import ALL_ROWS
 from memory_mcp.families.graph.storage.index import (
-    COLUMNS,
     clear_changes,
     clear_index,
     correct_texts,
@@ -38,8 +38,10 @@ from memory_mcp.families.graph.storage.project_files import is_blank, is_of_kind
 from memory_mcp.families.graph.storage.registry import (
     active,
     add_project,
+    add_project_row,
     clear_active_project,
     clear_active_sessions,
+    has_project_row,
     project,
     projects,
     recorded_paths,
@@ -56,9 +58,10 @@ from memory_mcp.families.graph.storage.relation_rows import (
     relations_from,
     relations_touching,
 )
-from memory_mcp.families.graph.storage.word_index import GraphWordIndex, ids_by_number
+from memory_mcp.families.graph.storage.word_index import COLUMNS, GraphWordIndex, ids_by_number
 
 __all__ = [
+    "ALL_ROWS",
     "COLUMNS",
     "MAX_INLINE_CHARS",
     "MAX_INLINE_RELATIONS",
@@ -68,6 +71,7 @@ __all__ = [
     "add_entity",
     "add_observation",
     "add_project",
+    "add_project_row",
     "add_relation",
     "best_connected",
     "clear_active_project",
@@ -83,6 +87,7 @@ __all__ = [
     "entities_after",
     "entity_count",
     "has_changes",
+    "has_project_row",
     "ids_by_number",
     "ids_of",
     "index_changes",

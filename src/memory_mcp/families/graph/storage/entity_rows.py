@@ -11,8 +11,9 @@ from memory_mcp.families.graph.model import (
     NewEntity,
     Observation,
 )
-from memory_mcp.families.graph.storage.expressions import to_json, utc
+from memory_mcp.families.graph.storage.expressions import ALL_ROWS, to_json, utc
 from memory_mcp.families.graph.storage.index import add_words
+from memory_mcp.families.graph.storage.word_index import ENTITY_TEXTS, OBSERVATION_TEXTS
 
 
 def add_entity(tx: Write, new: NewEntity) -> Entity | None:
@@ -21,12 +22,13 @@ def add_entity(tx: Write, new: NewEntity) -> Entity | None:
     rows = tx.all(
         """
         INSERT INTO entities (id, name, entity_type, created_at, updated_at)
-        VALUES (:id, :name, :type, :now, :now) ON CONFLICT DO NOTHING RETURNING 1
+        VALUES (:id, :name, :type, :now, :now) ON CONFLICT DO NOTHING RETURNING rowid
         """,
         {"id": id_, "name": new.name, "type": new.entity_type, "now": tx.stamp},
     )
     if not rows:
         return None
+    tx.texts(ENTITY_TEXTS).insert(rows[0][0], {"name": new.name, "entity_type": new.entity_type})
     add_words(tx, id_, None, name=new.name, entity_type=new.entity_type)
     added = [content for content in new.observations if add_observation(tx, id_, new.name, content)]
     return Entity(id_, new.name, new.entity_type, added, tx.stamp, tx.stamp)
@@ -38,12 +40,13 @@ def add_observation(tx: Write, entity_id: str, entity_name: str, content: str) -
     rows = tx.all(
         """
         INSERT INTO observations (id, entity_id, content, created_at)
-        VALUES (:id, :entity, :content, :now) ON CONFLICT DO NOTHING RETURNING 1
+        VALUES (:id, :entity, :content, :now) ON CONFLICT DO NOTHING RETURNING rowid
         """,
         {"id": id_, "entity": entity_id, "content": content, "now": tx.stamp},
     )
     if not rows:
         return None
+    tx.texts(OBSERVATION_TEXTS).insert(rows[0][0], {"content": content})
     add_words(tx, entity_id, id_, content=content)
     return Observation(id_, entity_name, content, tx.stamp)
 
@@ -151,8 +154,8 @@ def versions(tx: Read) -> dict[str, str]:
     """By the name of each active entity, a value that changes whenever it or its observations do."""
     rows = tx.all(
         """
-        SELECT name, entity.id || ' ' || entity_type || ' ' || count(own.rowid) || ' ' || total(own.rowid)
-            || ' ' || total(length(own.content))
+        SELECT min(name), min(entity.id) || ' ' || min(entity_type) || ' ' || count(own.rowid)
+            || ' ' || total(own.rowid) || ' ' || total(length(own.content))
         FROM entities AS entity
         LEFT JOIN observations AS own ON own.entity_id = entity.id AND own.deleted_at IS NULL
         WHERE entity.deleted_at IS NULL GROUP BY entity.rowid
@@ -183,7 +186,7 @@ def observations(tx: Read, entity_id: str, skip: int = 0) -> Iterator[str]:
     rows = tx.each(
         f"""
         SELECT content FROM observations WHERE entity_id = :entity AND deleted_at IS NULL
-        ORDER BY {utc("created_at")}, rowid LIMIT -1 OFFSET :skip
+        ORDER BY {utc("created_at")}, rowid LIMIT {ALL_ROWS} OFFSET :skip
         """,
         {"entity": entity_id, "skip": skip},
     )

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from memory_mcp.engines.transactions import Read, Write
+from memory_mcp.families.graph.storage.word_index import COLUMNS, WORDS
 from memory_mcp.search import fts_query
 
 Execute = Callable[[str, Mapping[str, Any]], list[Any]]
-COLUMNS = ("name", "entity_type", "content")
 
 
 def add_words(tx: Write, entity_id: str, observation_id: str | None, **texts: str) -> None:
@@ -17,27 +17,19 @@ def add_words(tx: Write, entity_id: str, observation_id: str | None, **texts: st
         "INSERT INTO indexed (entity_id, observation_id) VALUES (:entity, :observation) RETURNING number",
         {"entity": entity_id, "observation": observation_id},
     )
-    tx.all(
-        """
-        INSERT INTO graph_words (rowid, name, entity_type, content, parts)
-        VALUES (:number, :name, :entity_type, :content, :parts)
-        """,
-        {
-            "number": number,
-            **{column: fts_query.spaced(texts.get(column, "")) for column in COLUMNS},
-            "parts": fts_query.parts(" ".join(texts.values())),
-        },
-    )
+    spaced = {column: fts_query.spaced(texts.get(column, "")) for column in COLUMNS}
+    tx.texts(WORDS).insert(number, {**spaced, "parts": fts_query.parts(" ".join(texts.values()))})
 
 
 def has_changes(tx: Read) -> bool:
     """Whether entities or observations were written and the words index does not show it yet."""
-    return bool(tx.all("SELECT 1 FROM unindexed UNION ALL SELECT 1 FROM unindexed_numbers LIMIT 1"))
+    return tx.is_file and bool(tx.all("SELECT 1 FROM unindexed UNION ALL SELECT 1 FROM unindexed_numbers LIMIT 1"))
 
 
 def clear_changes(tx: Write) -> None:
     """Delete the triggers' records, in a transaction that began with index_changes and indexed all that it added."""
-    tx.all("DELETE FROM unindexed")
+    if tx.is_file:
+        tx.all("DELETE FROM unindexed")
 
 
 def index_changes(tx: Write) -> None:

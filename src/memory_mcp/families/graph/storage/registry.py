@@ -14,7 +14,7 @@ _PROJECT = f"id, name, coalesce(description, ''), status, {utc('created_at')} AS
 
 def projects(tx: Read, status: Status | None) -> list[Project]:
     rows = tx.all(
-        f"SELECT {_PROJECT} FROM projects WHERE :status IS NULL OR status = :status ORDER BY created, name",
+        f"SELECT {_PROJECT} FROM projects WHERE status = coalesce(:status, status) ORDER BY created, name",
         {"status": status},
     )
     return [Project(*row) for row in rows]
@@ -34,6 +34,15 @@ def add_project(tx: Write, id_: str, name: str, description: str, path: str) -> 
         {"id": id_, "name": name, "description": description, "path": path, "now": tx.stamp},
     )
     return Project(id_, name, description, "active", tx.stamp, tx.stamp)
+
+
+def add_project_row(tx: Write) -> None:
+    """In PostgreSQL, for a project without which none of its rows can be written."""
+    tx.all("INSERT INTO project DEFAULT VALUES")
+
+
+def has_project_row(tx: Read) -> bool:
+    return tx.one("SELECT 1 FROM project") is not None
 
 
 def set_status(tx: Write, id_: str, status: Status, path: str) -> None:

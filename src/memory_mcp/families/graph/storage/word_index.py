@@ -1,19 +1,56 @@
-"""The full-text index as search/word_search.py queries it."""
+"""The full-text indexes as search/word_search.py queries them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
+from memory_mcp.engines.texts import BestMatches, Column, Owners, Texts, WordTable
 from memory_mcp.engines.transactions import Read
 from memory_mcp.families.graph.storage.expressions import to_json
-from memory_mcp.families.graph.storage.index import COLUMNS
 from memory_mcp.search import fts_query
-from memory_mcp.search.word_search import SingleTermIndex
+
+COLUMNS = ("name", "entity_type", "content")
+
+# What is found are entities, by the number under which each is indexed; an observation's words find its entity.
+# CROSS: the words come first. Left to itself SQLite starts at `indexed` and searches once for each entity.
+_ENTITY_OF_WORDS = """
+    CROSS JOIN indexed AS row ON row.number = found.number
+    CROSS JOIN indexed AS entity ON entity.entity_id = row.entity_id AND entity.observation_id IS NULL
+"""
+_ENTITY_ITSELF = """
+    CROSS JOIN entities AS row ON row.rowid = found.number AND row.deleted_at IS NULL
+    CROSS JOIN indexed AS entity ON entity.entity_id = row.id AND entity.observation_id IS NULL
+"""
+_ENTITY_OF_OBSERVATION = """
+    CROSS JOIN observations AS row ON row.rowid = found.number AND row.deleted_at IS NULL
+    CROSS JOIN indexed AS entity ON entity.entity_id = row.entity_id AND entity.observation_id IS NULL
+"""
+WORDS = WordTable(
+    "graph_words",
+    (Column("name", "A", weight=2.0), Column("entity_type", "B"), Column("content", "C"), Column("parts", "D", 0.5)),
+    owners=Owners(_ENTITY_OF_WORDS, "entity.number"),
+)
+ENTITY_TEXTS = WordTable(
+    "entities_fts",
+    (Column("name", "A"), Column("entity_type", "B")),
+    is_stemmed=False,
+    has_triggers=True,
+    owners=Owners(_ENTITY_ITSELF, "entity.number"),
+)
+OBSERVATION_TEXTS = WordTable(
+    "observations_fts",
+    (Column("content", "A"),),
+    is_stemmed=False,
+    has_triggers=True,
+    owners=Owners(_ENTITY_OF_OBSERVATION, "entity.number"),
+)
+# The indexes of the specification; a word in a name or type counts twice.
+_SPEC_INDEXES = ((ENTITY_TEXTS, 2.0), (OBSERVATION_TEXTS, 1.0))
 
 
 @dataclass(frozen=True)
-class GraphWordIndex(SingleTermIndex):
-    """The indexes of a project as search/word_search.py queries them. What is found are entities, by the number under
-    which each is indexed; an observation's words find its entity."""
+class GraphWordIndex:
+    """The indexes of a project."""
 
     tx: Read
 
@@ -23,60 +60,28 @@ class GraphWordIndex(SingleTermIndex):
     def documents(self) -> int:
         return self.tx.number("SELECT count(*) FROM indexed WHERE observation_id IS NULL")
 
-    def count(self, term: str, limit: int) -> int:
-        return self.tx.number(
-            f"SELECT count(*) FROM (SELECT DISTINCT entity.number FROM ({_ROWS}) AS found {_ITS_ENTITY} LIMIT :limit)",
-            {"expression": term, "limit": limit},
-        )
+    def counts(self, terms: Sequence[str], limit: int) -> dict[str, int]:
+        return self._words.counts(terms, limit)
 
-    def holding(self, term: str, among: Collection[int]) -> dict[int, float]:
-        rows = self.tx.all(
-            f"""
-            SELECT DISTINCT entity.number, 1.0 FROM ({_ROWS}) AS found {_ITS_ENTITY}
-            WHERE +entity.number IN (SELECT value FROM json_each(:among))
-            """,
-            {"expression": term, "among": to_json(list(among))},
-        )
-        return dict(rows)
-
-    def matching(self, expression: str, limit: int) -> dict[int, float]:
-        rows = self.tx.all(
-            f"""
-            SELECT entity.number, -min(found.rank) FROM ({_ROWS}) AS found {_ITS_ENTITY}
-            GROUP BY entity.number ORDER BY min(found.rank) LIMIT :limit
-            """,
-            {"expression": expression, "limit": limit},
-        )
-        return dict(rows)
+    def best(self, rare: Sequence[str], terms: Sequence[str], limit: int) -> BestMatches:
+        return self._words.best(rare, terms, limit)
 
     def matching_syntax(self, expression: str, limit: int) -> dict[int, float]:
         """In the spec's own indexes, if those can find the words at all."""
         if fts_query.has_cjk(expression):
-            return self.matching(expression, limit)
+            return self._words.matching(expression, limit)
         found: dict[int, float] = {}
-        for index, columns, weight in _SPEC_INDEXES:
-            if fts_query.syntax(expression, columns) is None:
+        for table, weight in _SPEC_INDEXES:
+            if fts_query.syntax(expression, [column.name for column in table.columns]) is None:
                 continue  # it filters by a column of the other one
-            rows = self.tx.all(
-                f"""
-                SELECT entity.number, -min(found.rank) * {weight} FROM (
-                    SELECT rowid AS number, rank FROM {index}_fts WHERE {index}_fts MATCH :expression
-                ) AS found
-                CROSS JOIN {index} AS row ON row.rowid = found.number AND row.deleted_at IS NULL
-                CROSS JOIN indexed AS entity
-                    ON entity.entity_id = row.{"id" if index == "entities" else "entity_id"}
-                    AND entity.observation_id IS NULL
-                GROUP BY entity.number ORDER BY 2 DESC LIMIT :limit
-                """,
-                {"expression": expression, "limit": limit},
-            )
-            found |= {number: max(bm25, found.get(number, 0.0)) for number, bm25 in rows}
+            for number, bm25 in self.tx.texts(table).matching(expression, limit).items():
+                found[number] = max(bm25 * weight, found.get(number, 0.0))
         return found
 
     def containing(self, text: str, limit: int) -> dict[int, float]:
         rows = self.tx.all(
             """
-            SELECT entity.number, 1.0 FROM indexed AS entity WHERE entity.observation_id IS NULL AND (
+            SELECT entity.number FROM indexed AS entity WHERE entity.observation_id IS NULL AND (
                 EXISTS (SELECT 1 FROM entities WHERE id = entity.entity_id AND instr(name, :text) > 0)
                 OR EXISTS (
                     SELECT 1 FROM observations
@@ -86,17 +91,11 @@ class GraphWordIndex(SingleTermIndex):
             """,
             {"text": text, "limit": limit},
         )
-        return dict(rows)
+        return {number: 1.0 for (number,) in rows}
 
-
-# The spec's tables, each with an index of its own; a word in a name or type counts twice.
-_SPEC_INDEXES = (("entities", ("name", "entity_type"), 2.0), ("observations", ("content",), 1.0))
-_ROWS = "SELECT rowid AS number, rank FROM graph_words WHERE graph_words MATCH :expression"
-# CROSS: the words come first. Left to itself SQLite starts at `indexed` and searches once for each entity.
-_ITS_ENTITY = """
-    CROSS JOIN indexed AS row ON row.number = found.number
-    CROSS JOIN indexed AS entity ON entity.entity_id = row.entity_id AND entity.observation_id IS NULL
-"""
+    @cached_property
+    def _words(self) -> Texts:
+        return self.tx.texts(WORDS)
 
 
 def ids_by_number(tx: Read, numbers: Sequence[int]) -> Mapping[int, str]:

@@ -84,13 +84,13 @@ def page(tx: Read, chosen: Filter, part: ListedPart) -> tuple[list[NoteSummary],
     start, order = part.after or _THE_START, _ORDERS[part.order]
     rows = tx.all(
         f"""
-        WITH some AS MATERIALIZED (
+        WITH listed AS MATERIALIZED (
             SELECT seq FROM notes {"INDEXED BY idx_notes_updated" if has_index else ""}
             WHERE {" AND ".join(conditions)} ORDER BY {order} LIMIT :limit OFFSET :offset
         )
         SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at, source,
             seq, coalesce(expires_at <= :now, FALSE)
-        FROM notes WHERE seq IN (SELECT seq FROM some) ORDER BY {order}
+        FROM notes WHERE seq IN (SELECT seq FROM listed) ORDER BY {order}
         """,
         filter_values(tx, chosen, part.words)
         | {"updated_at": start.updated_at, "seq": start.seq, "limit": part.limit, "offset": part.offset},

@@ -1,10 +1,11 @@
 """SQL of the vault. `scope` selects one of two sets of tables of the same shape: vault_* and session_*."""
 
-from memory_mcp.families.vault.storage.expressions import SCOPES, packed, unpacked
+from memory_mcp.families.vault.storage.expressions import COLUMNS, SCOPES, packed, unpacked
 from memory_mcp.families.vault.storage.index import has_changes, index_changes, is_indexed, repair_index
 from memory_mcp.families.vault.storage.memories import (
     add,
     changed_vectors,
+    cosines,
     count,
     equal_to,
     everything,
@@ -21,15 +22,15 @@ from memory_mcp.families.vault.storage.memories import (
     upsert,
     versions,
 )
-from memory_mcp.families.vault.storage.word_index import COLUMNS, MAX_ROWS_FETCHED, VaultWordIndex
+from memory_mcp.families.vault.storage.word_index import VaultWordIndex
 
 __all__ = [
     "COLUMNS",
-    "MAX_ROWS_FETCHED",
     "SCOPES",
     "VaultWordIndex",
     "add",
     "changed_vectors",
+    "cosines",
     "count",
     "equal_to",
     "everything",

@@ -4,20 +4,20 @@ import unicodedata
 
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.vault.model import MemoryScope, NewMemory
-from memory_mcp.families.vault.storage.expressions import SCOPES, parse_tags, to_json
+from memory_mcp.families.vault.storage.expressions import SCOPES, SPEC_TEXTS, WORDS, parse_tags, to_json
 from memory_mcp.search import fts_query
 
 
 def add_to_index(tx: Write, id_: int, memory: NewMemory) -> None:
     """Make a memory findable by its words and tags, in the transaction that writes it."""
     scope = memory.scope
-    tx.all(
-        f"""
-        INSERT OR REPLACE INTO {scope}_words (rowid, key, content, tags, parts)
-        VALUES (:id, :key, :content, :tags, :parts)
-        """,
+    spec_texts, words = tx.texts(SPEC_TEXTS[scope]), tx.texts(WORDS[scope])
+    spec_texts.delete(id_)
+    spec_texts.insert(id_, {"key": memory.key, "content": memory.content, "tags": to_json(memory.tags)})
+    words.delete(id_)
+    words.insert(
+        id_,
         {
-            "id": id_,
             "key": fts_query.spaced(memory.key),
             "content": fts_query.spaced(memory.content),
             "tags": fts_query.spaced(" ".join(memory.tags)),
@@ -34,17 +34,20 @@ def add_to_index(tx: Write, id_: int, memory: NewMemory) -> None:
 def index_written(tx: Write, id_: int, memory: NewMemory) -> None:
     """Index a memory that this transaction wrote: the mark that its triggers left is removed."""
     add_to_index(tx, id_, memory)
-    tx.all(f"DELETE FROM {memory.scope}_unindexed WHERE memory_id = :id", {"id": id_})
+    if tx.is_file:
+        tx.all(f"DELETE FROM {memory.scope}_unindexed WHERE memory_id = :id", {"id": id_})
 
 
 def has_changes(tx: Read) -> bool:
     """Whether another program wrote to the spec's tables, and the index does not show it yet."""
-    return bool(tx.all("SELECT 1 FROM vault_unindexed UNION ALL SELECT 1 FROM session_unindexed LIMIT 1"))
+    return tx.is_file and bool(
+        tx.all("SELECT 1 FROM vault_unindexed UNION ALL SELECT 1 FROM session_unindexed LIMIT 1")
+    )
 
 
 def index_changes(tx: Write) -> None:
     """Bring words, tags and vectors up to date with the memories that the triggers have recorded."""
-    for scope in SCOPES:
+    for scope in SCOPES if tx.is_file else ():
         if tx.one(f"SELECT 1 FROM {scope}_unindexed LIMIT 1"):
             _drop_changed(tx, scope)
             _index_changed(tx, scope)

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memory_mcp.clock import stamp
-from memory_mcp.engines.transactions import Read, Write
+from memory_mcp.engines.transactions import Packed, Read, Write
 from memory_mcp.families.vault.model import Memory, MemoryHit, MemoryScope, NewMemory, PruneFilter, Range
 from memory_mcp.families.vault.storage.expressions import (
     OWN_ROWS,
@@ -17,6 +17,10 @@ from memory_mcp.families.vault.storage.expressions import (
     where,
 )
 from memory_mcp.families.vault.storage.index import index_changes, index_written
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def upsert(tx: Write, session_id: str, memory: NewMemory) -> bool:
@@ -59,7 +63,7 @@ def _upsert_vault(tx: Write, values: dict[str, Any]) -> int:
             tags = excluded.tags,
             embedding = CASE
                 WHEN excluded.embedding IS NOT NULL THEN excluded.embedding
-                WHEN excluded.content = content THEN embedding
+                WHEN excluded.content = vault_memories.content THEN vault_memories.embedding
             END,
             updated_at = excluded.updated_at
         RETURNING id
@@ -172,6 +176,14 @@ def get(tx: Read, key: str) -> Memory | None:
         "SELECT key, content, tags, created_at, updated_at FROM vault_memories WHERE key = :key", {"key": key}
     )
     return _memory("vault", *rows[0]) if rows else None
+
+
+def cosines(tx: Read, query: Packed) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
+    """The ids of all memories with a vector, in order, and the cosine of each with a unit vector. For an engine that
+    multiplies vectors."""
+    return tx.cosines(
+        "SELECT id, l2_normalize(embedding) FROM vault_memories WHERE embedding IS NOT NULL ORDER BY id", {}, query
+    )
 
 
 def get_with_vector(tx: Read, key: str) -> tuple[Memory, bytes | None] | None:

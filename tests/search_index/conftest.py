@@ -1,0 +1,1 @@
+from tests.postgres import database_url as database_url
