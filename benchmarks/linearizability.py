@@ -57,7 +57,7 @@ class GrowingSet:
 
 
 def is_linearizable(history: Sequence[Operation], model: Model) -> bool:
-    """Raises nothing: a history that is too long takes long."""
+    """Whether some order of the calls explains every answer. The more calls overlap, the longer it takes."""
     calls = sorted(history, key=lambda one: one.invoked)
     required = sum(1 << number for number, one in enumerate(calls) if one.returned is not None)
     seen: set[tuple[int, Hashable]] = set()

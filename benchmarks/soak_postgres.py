@@ -49,7 +49,7 @@ class Server:
 
 
 @dataclass
-class Ledger:
+class Answers:
     """What the servers answered."""
 
     guard: threading.Lock = field(default_factory=threading.Lock)
@@ -69,14 +69,14 @@ def main() -> None:
         for server in servers:
             server.start()
             stack.callback(server.running.close)
-        ledger = Ledger()
+        answers = Answers()
         keys = _create_users(servers[0].data_dir, url)
-        kills = _run(servers, keys, ledger, chosen.seconds, url)
-        lost, foreign = _compare(servers, keys, ledger)
-    _report(ledger, chosen.seconds, kills, lost, foreign)
+        kills = _run(servers, keys, answers, chosen.seconds, url)
+        lost, foreign = _compare(servers, keys, answers)
+    _report(answers, chosen.seconds, kills, lost, foreign)
     assert not lost, "Acknowledged notes are missing."
     assert not foreign, "A user saw a note of another."
-    assert set(ledger.outcomes) <= {"ok", "unavailable", "no server"}, ledger.outcomes
+    assert set(answers.outcomes) <= {"ok", "unavailable", "no server"}, answers.outcomes
 
 
 def _create_users(data_dir: Path, url: str) -> dict[str, str]:
@@ -87,12 +87,12 @@ def _create_users(data_dir: Path, url: str) -> dict[str, str]:
         return {user.name: access.keys.create(name="soak", user=user.id).raw for user in users}
 
 
-def _run(servers: list[Server], keys: dict[str, str], ledger: Ledger, seconds: float, url: str) -> int:
+def _run(servers: list[Server], keys: dict[str, str], answers: Answers, seconds: float, url: str) -> int:
     """Clients write while servers are killed. Returns how many were."""
     end = time.monotonic() + seconds
     with ExitStack() as stack:
         for name, key in keys.items():
-            thread = threading.Thread(target=_write, args=(servers, name, key, ledger, end))
+            thread = threading.Thread(target=_write, args=(servers, name, key, answers, end))
             thread.start()
             stack.callback(thread.join)
         kills = 0
@@ -118,18 +118,18 @@ def _restart_database(url: str) -> None:
     subprocess.run(["kill", "-9", children[-1]], check=False)  # one backend killed: PostgreSQL restarts all
 
 
-def _write(servers: list[Server], name: str, key: str, ledger: Ledger, end: float) -> None:
-    """Create notes at random servers, as behind a load balancer, and note what was answered."""
+def _write(servers: list[Server], name: str, key: str, answers: Answers, end: float) -> None:
+    """Create notes at random servers, as behind a load balancer, and record the answers."""
     chance, number, last = random.Random(name), 0, time.monotonic()
     while time.monotonic() < end:
         number += 1
         outcome, id_ = _create(chance.choice(servers), key, f"{name} note {number}")
-        with ledger.guard:
-            ledger.outcomes[outcome] += 1
+        with answers.guard:
+            answers.outcomes[outcome] += 1
             if id_:
-                ledger.acknowledged.setdefault(name, set()).add(id_)
+                answers.acknowledged.setdefault(name, set()).add(id_)
                 if (gap := time.monotonic() - last) > 1:
-                    ledger.gaps_s.append(gap)
+                    answers.gaps_s.append(gap)
                 last = time.monotonic()
 
 
@@ -155,14 +155,14 @@ def _client(http: Http, key: str) -> Iterator[Http]:
         yield Http(http.process, http.url, key, client, "", http.data_dir)
 
 
-def _compare(servers: list[Server], keys: dict[str, str], ledger: Ledger) -> tuple[set[str], set[str]]:
+def _compare(servers: list[Server], keys: dict[str, str], answers: Answers) -> tuple[set[str], set[str]]:
     """Acknowledged notes that are missing, and notes that a user sees but another wrote."""
     lost, foreign = set[str](), set[str]()
     for name, key in keys.items():
         http = servers[-1].http
         assert http is not None
         with _client(http, key) as client:
-            for id_ in ledger.acknowledged.get(name, set()):
+            for id_ in answers.acknowledged.get(name, set()):
                 answer = client.modern("tools/call", {"name": "memory_get", "arguments": {"id": id_}})
                 if answer["result"].get("isError"):
                     lost.add(id_)
@@ -171,16 +171,16 @@ def _compare(servers: list[Server], keys: dict[str, str], ledger: Ledger) -> tup
     return lost, foreign
 
 
-def _report(ledger: Ledger, seconds: float, kills: int, lost: set[str], foreign: set[str]) -> None:
-    count = sum(map(len, ledger.acknowledged.values()))
+def _report(answers: Answers, seconds: float, kills: int, lost: set[str], foreign: set[str]) -> None:
+    count = sum(map(len, answers.acknowledged.values()))
     rows: list[tuple[str, ...]] = [
         ("servers killed", str(kills)),
         ("acknowledged notes", str(count)),
         ("a second", f"{count / seconds:.0f}"),
         ("lost", str(len(lost))),
         ("seen by another user", str(len(foreign))),
-        ("longest time without an answer, s", f"{max(ledger.gaps_s, default=0):.1f}"),
-        *((f"answers: {outcome}", str(number)) for outcome, number in ledger.outcomes.most_common()),
+        ("longest time without an answer, s", f"{max(answers.gaps_s, default=0):.1f}"),
+        *((f"answers: {outcome}", str(number)) for outcome, number in answers.outcomes.most_common()),
     ]
     print_table("Soak", [("what", "figure"), *rows])
 

@@ -18,9 +18,10 @@ BLOCK = re.compile(r"^```(sh|python)\n(.+?)^```", re.MULTILINE | re.DOTALL)
 
 NOT_RUN = {
     r"make test$": "runs this",
-    r"make (install|run)$|uvx --from \.|uv tool install |memory-mcp models pull": (
+    r"make (install|run)$|uvx --from \.|uv tool install ": (
         "installs packages; tests/install takes the first steps of a new user"
     ),
+    r"memory-mcp models pull": "downloads 35 MB; tests/embedding/test_model_files.py runs it with a local model hub",
     r"\. \.venv/bin/activate$": "the same environment is on PATH",
     r"memory-mcp (serve|hub) ": "runs until it is ended; tests/server and tests/sync start both",
     r"memory-mcp sync (link|now|enable)": "needs the hub, and a key of it; tests/sync",

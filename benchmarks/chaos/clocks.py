@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 from benchmarks.chaos.connections import ERAS, prepare, stdio_client
-from benchmarks.chaos.ledger import FAMILIES, Ledger
+from benchmarks.chaos.ledger import FAMILIES, Call, Ledger
 
 JUMPS = 12
 MAX_JUMP_HOURS = 48
@@ -22,14 +22,14 @@ def run(folder: Path, jumps: int = JUMPS) -> list[Ledger]:
             for family in FAMILIES:
                 if not ledger.write(client, family, f"j{jump}-{family}"):
                     ledger.fail(f"{family} refused a write at a clock that is {seconds / 3600:.0f} h off")
-            _check_order(ledger, client, jump)
+            _check_search(ledger, client, jump)
         ledger.attempts += 1
     ledger.check(data_dir)
     return [ledger]
 
 
-def _check_order(ledger: Ledger, client: object, jump: int) -> None:
+def _check_search(ledger: Ledger, call: Call, jump: int) -> None:
     """A memory that was just written is found by a search at once, whatever its time is."""
-    found = client("memory_search", {"query": f"j{jump}-notes", "namespace": "chaos"})  # type: ignore[operator]
+    found = call("memory_search", {"query": f"j{jump}-notes", "namespace": "chaos"})
     if f"j{jump}-notes" not in str(found):
         ledger.fail(f"the search after jump {jump} does not find the note of this moment")

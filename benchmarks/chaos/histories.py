@@ -17,7 +17,7 @@ from benchmarks.soak_shared import background_servers
 CLIENTS = 6
 ROUNDS = 3
 OPERATIONS = 60  # of each client in a round, over all objects
-KILL_EVERY_S = 1.5
+KILL_INTERVAL_S = 1.5
 SEED = 6
 
 
@@ -141,7 +141,7 @@ def _collect(ledger: Ledger, clients: list[Any], chosen: tuple[Subject, ...], da
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        threads[0].join(KILL_EVERY_S)
+        threads[0].join(KILL_INTERVAL_S)
         if threads[0].is_alive():
             for pid in shared_server_pids(data_dir):
                 kill(pid)

@@ -50,7 +50,7 @@ def _write_until(stop: threading.Event, ledger: Ledger, call: Call, family: str,
 
 
 def _while_writing(ledger: Ledger, calls: dict[str, Call], mark: str, work: Callable[[], None]) -> None:
-    """Do it while a client of each family writes."""
+    """Do the work while a client of each family writes."""
     stop = threading.Event()
     threads = [
         threading.Thread(target=_write_until, args=(stop, ledger, call, family, mark)) for family, call in calls.items()

@@ -115,16 +115,16 @@ class Ledger:
         self.failures += other.failures
 
     def check(self, data_dir: Path, *, doctor: bool = True) -> None:
-        """Every acknowledged write is there once, nothing came from nowhere, and the doctor finds no problem."""
+        """Every acknowledged write is there once, no write was stored twice, and the doctor finds no problem."""
         found = stored(data_dir)
         for text in sorted(self.acknowledged - found.keys())[:20]:
             self.fail(f"lost: {text}")
         for text, count in found.items():
             if count > 1 and text in self.acknowledged | self.unsure:
                 self.fail(f"stored {count} times: {text}")
-        found_ill = [one for one in diagnose(data_dir) if one["check"] not in LEFTOVERS] if doctor else []
-        if found_ill:
-            self.fail(f"the doctor finds {found_ill[:3]}")
+        problems = [one for one in diagnose(data_dir) if one["check"] not in LEFTOVERS] if doctor else []
+        if problems:
+            self.fail(f"the doctor finds {problems[:3]}")
         if doctor and (left := diagnose(data_dir, "--repair")):
             self.fail(f"the doctor does not repair {left[:3]}")
 

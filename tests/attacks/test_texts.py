@@ -81,7 +81,7 @@ def test_fields_of_ten_megabytes_are_refused(server: Http, record_property: Call
         ("add_memory", {"store": "fuzz", "path": "long", "content": LONG}),
         ("create_entities", {"project": "fuzz", "entities": [{"name": LONG, "entity_type": "t"}]}),
         ("portal_query", {"portalUri": "mem://fuzz/one", "sql": LONG}),
-        ("recall", {"query": LONG}),
+        ("recall_memories", {"query": LONG}),
     )
     for tool, given in calls:
         body = {

@@ -79,7 +79,7 @@ def test_a_capture_that_was_killed_goes_on_without_losing_or_doubling_anything(
     other = elsewhere / "other.jsonl"
     other.write_text(line(1, "of another conversation"))
     report = hook("SessionEnd", session="two", transcript_path=str(other))["report"]
-    assert "conversations that were killed" in report["did"]
+    assert "conversations whose client was killed" in report["did"]
     texts = [note.content for note in stored(app, caller) if note.metadata["conversation"].endswith("one")]
     assert texts == [f"message {number}" for number in range(20)]
 

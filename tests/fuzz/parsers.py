@@ -245,7 +245,7 @@ PARSERS = {
                 _call("commit_memory", scope="vault", key="k", content="c", tags="a, b"),
                 _call("create_entities", project="p", entities=[{"name": "n", "entity_type": "t"}]),
                 _call("portal_write", portalUri="mem://a/b", table="t", data=[{"n": 1}]),
-                _call("recall", query="x", after="yesterday", limit="3"),
+                _call("recall_memories", query="x", after="yesterday", limit="3"),
             ),
         ),
         Parser(

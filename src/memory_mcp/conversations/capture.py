@@ -63,7 +63,7 @@ class Capture:
         return stored
 
     def expect(self, caller: Caller, call: HookCall, project: Project) -> None:
-        """Record that a conversation goes on. If its client is killed `resume` stores its messages."""
+        """Record that a conversation goes on. If its client is killed, `resume` stores its messages."""
         if call.transcript is None:
             return
         db = self._files.database(caller.user)

@@ -27,7 +27,7 @@ class Line:
     """A note in short, or a message."""
 
     memory: str  # what it is part of: a note, or a conversation
-    place: int  # in the conversation
+    seq: int  # in the conversation: later messages have higher ones
     text: str
     given: GivenMemory
     value: float
@@ -55,7 +55,7 @@ class Excerpt:
     def text(self) -> str:
         shown = [self.heading]
         for before, line in zip([None, *self.lines], self.lines, strict=False):
-            is_next = before is None or line.place == before.place + 1
+            is_next = before is None or line.seq == before.seq + 1
             shown.append(f"  {line.text}" if is_next else f"  {GAP}{line.text}")
         return "\n".join(shown)
 
@@ -86,6 +86,6 @@ def choose(lines: Iterable[Line], limits: ExcerptLimits, heading_of: Callable[[M
             chosen.append(line)
             texts.add(line.text)
     return [
-        Excerpt(heading, sorted((line for line in chosen if line.memory == memory), key=lambda line: line.place))
+        Excerpt(heading, sorted((line for line in chosen if line.memory == memory), key=lambda line: line.seq))
         for memory, heading in headings.items()
     ]

@@ -122,7 +122,7 @@ class Conversations:
         count: int,
         why: str,
     ) -> HookAnswer:
-        """Record what is given, and report so many memories, or the reason `why` there are none."""
+        """Record what is given, and report `count` memories, or the reason `why` there are none."""
         details = {"project": project.name, "refs": [memory.ref for memory in memories]}
         if not lines:
             return HookAnswer(why=why, details=details)
@@ -144,5 +144,5 @@ class Conversations:
             return HookAnswer(why="the client wrote no transcript", details=details)
         resumed = self.resume_captures(caller)
         self._notify(caller.user)
-        more = f", and {resumed} of conversations that were killed" if resumed else ""
+        more = f", and {resumed} of conversations whose client was killed" if resumed else ""
         return HookAnswer(did=f"stored {counted_messages(stored)}{more}", details=details)

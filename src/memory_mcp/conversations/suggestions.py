@@ -170,7 +170,7 @@ def _message_line(message: _Message) -> Line:
     why = _why(match) if match else "near a message that answers the prompt"
     return Line(
         str(note.metadata.get("conversation")),
-        message.near.place,
+        message.near.seq,
         f"{note.metadata.get('role')}: {text}",
         GivenMemory(note_uri(note.id), why),
         message.value,

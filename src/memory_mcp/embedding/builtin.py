@@ -42,7 +42,7 @@ class Builtin:
         return model_files.are_installed(self._folder)
 
     def documents(self, texts: Sequence[str]) -> "Floats":
-        """One text by one: with int8 weights a vector would depend on the others in its batch, and batches are not
+        """One text at a time: with int8 weights a vector would depend on the others in its batch, and batches are not
         faster. Other processors help while they have nothing else to do."""
         import numpy as np
 

@@ -21,7 +21,7 @@ _KINDS: dict[str, TypeAdapter[Any]] = {
 
 
 def write(path: Path, found: Iterable[Found]) -> int:
-    """Returns how many."""
+    """Write each item as a line. Returns how many there were."""
     count = 0
     with path.open("w", encoding="utf-8") as file:
         for count, one in enumerate(found, start=1):  # noqa: B007

@@ -38,7 +38,7 @@ class ImportRecord:
 
 
 class ImportLog:
-    """Of an import that runs. Each batch is added after it was written."""
+    """What a running import has written. Each batch is added after it was stored."""
 
     def __init__(self, history: "ImportHistory", record: ImportRecord) -> None:
         self._history = history

@@ -224,7 +224,7 @@ def _read(plan: ImportPlan, report_progress: ReportProgress) -> Iterator[Found]:
 
 
 def _read_items(plan: ImportPlan, on_bytes: OnBytes) -> Iterator[Found]:
-    """What the file holds, by this process or by a child process before."""
+    """What the file holds: read by this process now, or by a child process before."""
     return found_items.read(plan.found, on_bytes) if plan.found else READERS[plan.format](plan.path, on_bytes)
 
 

@@ -106,7 +106,7 @@ def _is_folder_of_markdown(path: Path) -> bool:
 
 
 def _unpack(path: Path, target: Path) -> Path:
-    """A zip of a folder as that folder. A folder that is alone in it is the one."""
+    """Unpack a zip of a folder. Returns the only folder in it, or else `target`."""
     if not archives.is_zip(path):
         raise Invalid(f"{path} is not a folder, nor a zip of one.")
     target.mkdir(exist_ok=True)

@@ -35,7 +35,7 @@ MAX_FILES = 65_536  # open at once; more would only cost memory
 MIN_OTHER_FILES = 128  # kept for databases, beside connections
 LISTEN_BACKLOG = 2048  # connections that the kernel keeps until they are accepted
 MAX_ACCEPTED_AT_ONCE = 4  # in one round of the event loop: open connections have their requests read in between
-CHECK_INTERVAL_S = 1.0  # between two looks whether the database answers
+CHECK_INTERVAL_S = 1.0  # between two checks whether the database answers
 OTHER_THREADS = 64  # for housekeeping, files of the web app, and sessions that end
 NOT_JSON = "The body is not JSON in UTF-8. Send an object, as the schema says."
 

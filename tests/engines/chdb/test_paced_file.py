@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.engines.chdb import paced_file
-from memory_mcp.engines.chdb.paced_file import BURST_BYTES, CHUNK_BYTES, WriteRate, open_paced
+from memory_mcp.engines.chdb.paced_file import CHUNK_BYTES, MAX_BURST_BYTES, WriteRate, open_paced
 
 CONTENT = os.urandom(3 * CHUNK_BYTES + 17)
 
@@ -20,10 +20,10 @@ def write(path: str, content: bytes) -> None:
 def test_beyond_a_burst_bytes_wait() -> None:
     now = [100.0]
     rate = WriteRate(lambda: now[0])
-    assert rate.delay_s(BURST_BYTES, 1000) == 0
+    assert rate.delay_s(MAX_BURST_BYTES, 1000) == 0
     assert [round(rate.delay_s(1000, 1000)) for _ in range(3)] == [1, 2, 3]
-    now[0] += 3 + BURST_BYTES / 1000
-    assert rate.delay_s(BURST_BYTES, 1000) == 0
+    now[0] += 3 + MAX_BURST_BYTES / 1000
+    assert rate.delay_s(MAX_BURST_BYTES, 1000) == 0
 
 
 def test_the_file_has_every_byte_when_the_block_ends(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_the_file_has_every_byte_when_the_block_ends(tmp_path: Path) -> None:
     assert sum(pieces) == len(CONTENT)
 
 
-def test_what_is_no_longer_wanted_is_thrown_away_without_a_delay(tmp_path: Path) -> None:
+def test_what_is_no_longer_wanted_is_discarded_without_a_delay(tmp_path: Path) -> None:
     path = tmp_path / "export.csv"
     with open_paced(str(path), lambda _: 1 / 0, lambda: False) as target:
         write(target, CONTENT)

@@ -21,7 +21,7 @@ def test_the_notes_around_some_of_a_series_have_their_distance(app: App) -> None
     app.notes.series.append(CALLER, Author("hook"), [NewNote(f"text {id_[-1]}", id=id_) for id_ in ids], None)
     around = app.notes.series.around(CALLER, [ids[0], ids[3]], 2)
     found = {
-        id_[-1]: sorted((near.place, near.note.content, near.distance) for near in several)
+        id_[-1]: sorted((near.seq, near.note.content, near.distance) for near in several)
         for id_, several in around.items()
     }
     assert [one[1:] for one in found["0"]] == [("text 0", 0), ("text 1", 1), ("text 2", 2)]

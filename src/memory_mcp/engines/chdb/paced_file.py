@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 CHUNK_BYTES = 1024 * 1024
-BURST_BYTES = 64 * 1024 * 1024  # written without a delay after a pause
+MAX_BURST_BYTES = 64 * 1024 * 1024  # written without a delay after a pause
 MAX_UNSYNCED_BYTES = 4 * 1024 * 1024  # so that the queue of the disk stays short
 
 
@@ -28,7 +28,7 @@ class WriteRate:
         with self._guard:
             now = self._now()
             self._due_at = max(self._due_at, now) + count / bytes_per_s
-            return max(0.0, self._due_at - now - BURST_BYTES / bytes_per_s)
+            return max(0.0, self._due_at - now - MAX_BURST_BYTES / bytes_per_s)
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def open_paced(path: str, delay_s: Callable[[int], float], is_wanted: Callable[[
     """Create a file. Yields the path to write it to, for one writer that opens that once. When the block ends, all is
     in the file. Raises OSError.
 
-    `delay_s` is called with the size of each piece. The rest is thrown away, without a delay, as soon as the file is no
+    `delay_s` is called with the size of each piece. The rest is discarded, without a delay, as soon as the file is no
     longer wanted. The pipe is always read to its end: chDB does not survive a broken one.
     """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

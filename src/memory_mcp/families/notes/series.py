@@ -21,7 +21,7 @@ class NearNote:
     """A note near another one of its series, or that note itself."""
 
     note: Note
-    place: int  # in the series: later notes have higher ones
+    seq: int  # later notes of a series have higher ones
     distance: int  # negative for a note before the other one
 
 

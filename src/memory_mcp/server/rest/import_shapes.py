@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from memory_mcp.importers.history import ImportRecord
+from memory_mcp.importers.history import ImportRecord, State
 from memory_mcp.importers.model import Family, Format, Outcome
-from memory_mcp.server.import_jobs import ImportJob
+from memory_mcp.server.import_jobs import ImportJob, JobKind
 from memory_mcp.server.rest.shapes import RequestBody
 
 MAX_PIECE_CHARS = 3 * 1024 * 1024  # in base64
@@ -64,7 +64,7 @@ class UndoResult(BaseModel):
 
 class JobShown(BaseModel):
     id: int
-    kind: Literal["check", "import", "undo"]
+    kind: JobKind
     name: str
     state: Literal["running", "done", "failed", "stopped"]
     format: Format | None
@@ -92,7 +92,7 @@ class ImportShown(BaseModel):
     into: str
     source: str
     started_at: str
-    state: Literal["unfinished", "done", "undone"]
+    state: State
     imported: int
     updated: int
     removed: int

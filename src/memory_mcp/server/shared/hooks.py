@@ -57,7 +57,9 @@ class HookAnswers:
             self._record(call, {"did": "nothing", "why": str(exc)})
         else:
             if stored:
-                self._record(call, {"did": f"stored {counted_messages(stored)} of conversations that were killed"})
+                self._record(
+                    call, {"did": f"stored {counted_messages(stored)} of conversations whose client was killed"}
+                )
 
     def _record(self, call: dict[str, Any], report: dict[str, Any]) -> None:
         named = {"client": call.get("client"), "event": call.get("event")}

@@ -21,8 +21,8 @@ from memory_mcp.families.portals.storage.rows import fill_table
 _WHOLE = re.compile(r"\bU?Int(8|16|32|64|128)\b")
 _IN_NFC = "if(isValidUTF8({}), normalizeUTF8NFC({}), {})"
 SAMPLE_ROWS = 1000  # of a file; columns that fit in them are checked in all rows
-PREVIEW_ROWS = 20
-PREVIEW_CHARS = 200  # of a value
+MAX_PREVIEW_ROWS = 20
+MAX_PREVIEW_CHARS = 200  # of a value
 
 
 def file_columns(engine: EngineConnections, path: str, format_: str) -> dict[str, str]:
@@ -33,12 +33,14 @@ def file_columns(engine: EngineConnections, path: str, format_: str) -> dict[str
 
 def first_rows(engine: EngineConnections, path: str, format_: str, names: Sequence[str]) -> list[list[str | None]]:
     """The first rows of a file, as text."""
-    values = ", ".join(f"leftUTF8(toString({quote(name)}), {PREVIEW_CHARS}) AS c{at}" for at, name in enumerate(names))
+    values = ", ".join(
+        f"leftUTF8(toString({quote(name)}), {MAX_PREVIEW_CHARS}) AS c{at}" for at, name in enumerate(names)
+    )
     source = f"file({literal(path)}, '{FORMATS[format_]}')"
     if format_ == "csv":  # as they are in the file: 01234 is no number
         structure = ", ".join(f"{quote(name)} Nullable(String)" for name in names)
         source = f"file({literal(path)}, 'CSVWithNames', {literal(structure)})"
-    rows = engine.rows(f"SELECT {values} FROM {source} LIMIT {PREVIEW_ROWS} SETTINGS {INFERENCE_SETTINGS}")
+    rows = engine.rows(f"SELECT {values} FROM {source} LIMIT {MAX_PREVIEW_ROWS} SETTINGS {INFERENCE_SETTINGS}")
     return [[row[f"c{at}"] for at in range(len(names))] for row in rows]
 
 
