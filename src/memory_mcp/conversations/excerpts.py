@@ -1,7 +1,7 @@
 """Chooses which lines of the memories that answer a prompt fit its limits.
 
 A memory is a note, or an excerpt of a conversation: the messages that answer the prompt, and those near them. A message
-is worth more the better it and its neighbors match; of two that are worth the same, the shorter one is taken.
+is worth more the better it and those near it match; of two that are worth the same, the shorter one is taken.
 """
 
 from collections.abc import Callable, Iterable, Sequence
