@@ -109,7 +109,8 @@ def test_no_tool_without_read_scope_shows_stored_content(server: Http, writer: H
         answer = raw(writer, tool, **arguments)
         assert SECRET not in json.dumps(answer), tool
         jsonschema_rs.validate(offered[tool]["outputSchema"], answer["structuredContent"])
-    elsewhere = {"portal_write", "portal_delete", "portal_import", "portal_upload"}  # answers of counts and names given
+    # Answers of counts and names given; a preview shows a file that the caller has uploaded
+    elsewhere = {"portal_write", "portal_delete", "portal_import", "portal_upload", "portal_preview"}
     writing = {tool.name for family in FAMILIES.values() for tool in family.tools.values() if tool.needs != Scope.READ}
     assert writing - elsewhere == {tool for tool, _ in calls}
 

@@ -42,15 +42,15 @@ def test_a_function_gives_json_and_raises_its_own_errors(tmp_path: Path) -> None
     path = tmp_path / "x.json"
     path.write_text('[{"a": 1}, {"a": 2}]')
     with WorkerProcess(ProcessLimits(60), readable=[tmp_path]) as worker:
-        seen = worker.call(inspection.inspect_json, path, {}, {}, [], 10, 10**9)
+        seen = worker.call(inspection.inspect_json, path, {}, {}, {}, [], 10, 10**9)
         new = [["a", "Nullable(Int64)"]]
         assert seen == {"found": {"a": "Nullable(Int64)"}, "columns": {"a": "a"}, "new": new, "widened": {}}
         with pytest.raises(archive.DamagedArchive, match="not a portal file"):
             worker.call(archive.verify, path)
         with pytest.raises(Invalid) as caught:
-            worker.call(inspection.inspect_json, path, {}, {}, [], 1, 10**9)
+            worker.call(inspection.inspect_json, path, {}, {}, {}, [], 1, 10**9)
         assert (caught.value.code, caught.value.data) == ("too_large", {"field": "source"})
-        assert worker.call(inspection.inspect_json, path, {}, {}, [], 2, 10**9) == seen  # it goes on after an error
+        assert worker.call(inspection.inspect_json, path, {}, {}, {}, [], 2, 10**9) == seen  # it goes on after an error
 
 
 def test_the_limit_of_time_ends_it(endless: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_limit_of_memory_ends_it(tmp_path: Path) -> None:
     path.write_text(json.dumps([{"a": [[]] * 3_000_000}]))
     with WorkerProcess(ProcessLimits(60, memory_bytes=100 * MIB), readable=[tmp_path]) as worker:
         with pytest.raises(LimitExceeded) as caught:
-            worker.call(inspection.inspect_json, path, {}, {}, [], 10, 10**9)
+            worker.call(inspection.inspect_json, path, {}, {}, {}, [], 10, 10**9)
         assert caught.value.limit == "memory"
 
 

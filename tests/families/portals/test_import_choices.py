@@ -1,5 +1,6 @@
 """What a caller chooses for the columns of a file: names and types, with a preview before."""
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -29,21 +30,27 @@ async def preview(client: Client, source: str, format_: Format, **more: Any) -> 
 async def test_a_preview_shows_columns_and_rows_and_changes_nothing(client: Client, imports: Path, table: str) -> None:
     await write(client, "always", {"n": 1})
     (imports / f"{table}.csv").write_text(CSV, encoding="utf-8")
-    shown = await preview(client, f"{table}.csv", "csv")
+    refused = await refusal(
+        client, "portal_preview", portalUri=PORTAL, source=f"uploads/../{table}.csv", format="csv", table=table
+    )
+    assert refused["message"] == "source: only an uploaded file has a preview. Upload it."
+    data = base64.b64encode(CSV.encode()).decode()
+    source = (await call(client, "portal_upload", name=f"{table}.csv", data=data))["source"]
+    shown = await preview(client, source, "csv")
     assert shown["columns"] == [
         {"name": "zip code", "column": "zip code", "type": "String"},
         {"name": "when", "column": "when", "type": "Date"},
         {"name": "amount", "column": "amount", "type": "Int64"},
     ]
     assert shown["rows"] == [["01234", "2026-01-31", "7"], ["99999", "2026-02-01", "8"]]
-    chosen = await preview(client, f"{table}.csv", "csv", mapping={"zip code": "zip"}, types={"amount": "Float64"})
+    chosen = await preview(client, source, "csv", mapping={"zip code": "zip"}, types={"amount": "Float64"})
     assert [(one["column"], one["type"]) for one in chosen["columns"]] == [
         ("zip", "String"),
         ("when", "Date"),
         ("amount", "Float64"),
     ]
     assert table not in await tables(client)
-    assert (imports / f"{table}.csv").exists()
+    assert (imports / source).exists()
 
 
 async def test_an_import_takes_names_and_types(client: Client, imports: Path, table: str) -> None:

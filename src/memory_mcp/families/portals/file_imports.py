@@ -96,7 +96,10 @@ class FileImports:
         choices: ColumnChoices,
         cancelled: threading.Event | None = None,
     ) -> ImportPreview:
-        """What an import of a JSON, CSV or Parquet file would do. Changes nothing."""
+        """What an import of an uploaded JSON, CSV or Parquet file would do. Changes nothing. Other files are refused: a
+        caller who may only write must not read them."""
+        if not uploads.is_upload(source):
+            raise Invalid("source: only an uploaded file has a preview. Upload it.", field="source")
         if format_ == "db" or _is_zip(source, format_):
             raise Invalid("format: only json, csv and parquet files have a preview. Import this one.", field="format")
         folder = self._registry.folders(caller).get(addresses.portal(uri))

@@ -56,10 +56,14 @@ def _append(imports: Path, name: str, offset: int, piece: bytes) -> None:
 
 def delete(imports: Path, source: str) -> None:
     """Delete an upload that was imported; another file stays."""
-    parts = PurePath(source).parts
-    if len(parts) == 2 and parts[0] == UPLOADS:
-        with suppress(OSError, Invalid), _entry(imports, parts) as entry:
+    if is_upload(source):
+        with suppress(OSError, Invalid), _entry(imports, PurePath(source).parts) as entry:
             entry.remove()
+
+
+def is_upload(source: str) -> bool:
+    parts = PurePath(source).parts
+    return len(parts) == 2 and parts[0] == UPLOADS and parts[1] != ".."
 
 
 def _delete_idle_uploads(folder: Path, name: str, size: int, max_bytes: int) -> None:
