@@ -794,6 +794,12 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
     "POST /api/notes/change": [
         lambda its: ("/api/notes/change", {"refs": [f"memory://note/{its.note}"], "add_tags": ["mine"]}),
     ],
+    "GET /api/users": [lambda its: at("/api/users")],
+    "POST /api/users": [lambda its: ("/api/users", {"name": its.code})],
+    "POST /api/users/{user}/plan": [lambda its: (f"/api/users/{its.code}/plan", {"plan": "pro"})],
+    "POST /api/users/{user}/password": [lambda its: (f"/api/users/{its.code}/password", {"password": "x" * 12})],
+    "POST /api/users/{user}/link": [lambda its: (f"/api/users/{its.code}/link", None)],
+    "DELETE /api/users/{user}": [lambda its: at(f"/api/users/{its.code}")],
     "POST /api/uploads": [],  # of one's own; tests/server/test_imports.py
     "GET /api/imports": [lambda its: at("/api/imports")],
     "POST /api/imports": [],  # in the background; the same

@@ -22,6 +22,8 @@ NEEDS_A_CONVERSATION = {"GET /api/conversations/messages"}  # tests/server/test_
 ELSEWHERE = {
     "GET /api/events",  # a stream without end; tests/server/test_rest.py listens to it
     "POST /api/uploads",  # pieces in base64, one after the other; tests/server/test_imports.py
+    "POST /api/users/{user}/password",  # would sign this test out; tests/server/test_people.py
+    "DELETE /api/users/{user}",  # never of the local user; the same
     "POST /api/mcp/sync/link",  # asks whichever host it is given; tests/server/test_sync.py gives it one
 }
 

@@ -247,7 +247,7 @@ def test_another_origin_changes_nothing(server: Http, me: Person) -> None:
 
 def test_each_answer_has_its_shape(server: Http, me: Person) -> None:
     who = me.ask("GET", "/api/me").json()
-    assert set(who) == {"id", "name", "plan", "created_at", "may_back_up", "scopes"}
+    assert set(who) == {"id", "name", "plan", "created_at", "is_owner", "may_back_up", "scopes"}
     assert who["scopes"] == ["delete_memory", "manage_links", "read_memory", "write_memory"]
     assert (who["id"], who["name"], who["plan"]) == ("local", "local", "community")
     note = server.modern_call("memory_create", content="words #tagged", namespace="here")

@@ -109,6 +109,15 @@ class SignIns:
         with self._db.read() as tx:
             return storage.has_signed_in(tx, user, stamp(self._clock()))
 
+    def signed_in_users(self) -> set[str]:
+        """The users that any browser is signed in as now."""
+        with self._db.read() as tx:
+            return storage.signed_in_users(tx, stamp(self._clock()))
+
+    def users_with_password(self) -> set[str]:
+        with self._db.read() as tx:
+            return users.with_password(tx)
+
     def is_set_up(self) -> bool:
         """Whether the local user has signed in before, or has a password."""
         with self._db.read() as tx:

@@ -36,7 +36,19 @@ APP_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-NAMES = ("memories", "conversations", "graph", "stores", "portals", "import", "keys", "sessions", "sync", "settings")
+NAMES = (
+    "memories",
+    "conversations",
+    "graph",
+    "stores",
+    "portals",
+    "import",
+    "keys",
+    "sessions",
+    "people",
+    "sync",
+    "settings",
+)
 MAX_FORM_BYTES = 10_000
 T = TypeVar("T")
 FORM = """<form method="post" action="/sign-in{then}">
@@ -44,7 +56,11 @@ FORM = """<form method="post" action="/sign-in{then}">
 <p><label>Password <input name="password" type="password" autocomplete="current-password" required></label></p>
 <p><button>Sign in</button></p>
 </form>
-<p>Without a password, <code>memory-mcp users link</code> prints a link that signs you in.</p>"""
+<details><summary>No password, or forgotten?</summary>
+<p>On the computer of the server, <code>memory-mcp open</code> opens this page signed in,
+<code>memory-mcp users link NAME</code> prints a link that signs you in once, and
+<code>memory-mcp users password NAME</code> sets a new password. If the server is another person's, ask them for a link:
+they make one on the page People.</p></details>"""
 
 
 CONFIRM = """<form method="post" action="/sign-in">

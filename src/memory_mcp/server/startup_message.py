@@ -83,9 +83,25 @@ def framed(title: str, inner: str) -> str:
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{html.escape(title)}</title>
 <style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 3rem auto; padding: 0 1rem; }}
-pre {{ overflow-x: auto; padding: 1rem; border: 1px solid gray; border-radius: .5rem; }}
+:root {{ color-scheme: light dark; --fg: #17181c; --bg: #fff; --bg2: #f5f6f8; --mut: #565b66; --line: #dcdfe6;
+  --accent: #1b57c0; --bad: #b3261e; }}
+@media (prefers-color-scheme: dark) {{ :root {{ --fg: #eceef2; --bg: #17181c; --bg2: #212329; --mut: #a6acb9;
+  --line: #343843; --accent: #86b4ff; --bad: #ff9189; }} }}
+body {{ font: 14px/1.5 system-ui, sans-serif; color: var(--fg); background: var(--bg); max-width: 46rem;
+  margin: 3rem auto; padding: 0 1rem; }}
+h1 {{ font-size: 22px; }} h2 {{ font-size: 15px; }}
+form, details {{ border: 1px solid var(--line); border-radius: 8px; padding: 0 14px; margin: 14px 0; }}
+details {{ padding: 8px 14px; }}
+label {{ display: block; }}
+input {{ display: block; box-sizing: border-box; width: 100%; max-width: 22rem; min-height: 44px; padding: 5px 10px;
+  font: inherit; color: inherit; background: var(--bg); border: 1px solid var(--mut); border-radius: 8px; }}
+button {{ min-height: 44px; padding: 5px 14px; font: inherit; font-weight: 600; color: var(--bg);
+  background: var(--accent); border: 0; border-radius: 8px; cursor: pointer; }}
+summary {{ cursor: pointer; min-height: 26px; }}
+[role=alert] {{ color: var(--bad); }}
+code, pre {{ font-size: 12.5px; background: var(--bg2); border-radius: 4px; }}
+pre {{ overflow-x: auto; padding: 14px; border: 1px solid var(--line); border-radius: 8px; }}
+:focus-visible {{ outline: 2px solid var(--accent); outline-offset: 2px; }}
 </style>
 <main>
 <h1>{html.escape(title)}</h1>

@@ -6,6 +6,7 @@ import { Toasts } from '../shared/toast'
 import { errorMessage } from '../shared/format'
 import './app.css'
 import { isConnected, isSignedOut, watchChanges } from './changes'
+import { isOwner, loadOwner } from './owner'
 import { Conversations } from './pages/conversations'
 import { Graph } from './pages/graph'
 import { Home } from './pages/home'
@@ -57,11 +58,16 @@ const PAGES: Record<string, [string, FunctionComponent]> = {
   import: ['Import and export', lazy('Import and export', () => import('./pages/import'))],
   keys: ['Keys', Keys],
   sessions: ['Sessions', Sessions],
+  people: ['People', lazy('People', () => import('./pages/people'))],
   sync: ['Sync', Sync],
   settings: ['Settings', Settings],
 }
 
-const PAGE_LABELS = Object.entries(PAGES).map(([path, [label]]): [string, string] => [path, label])
+/** The pages that the user may see, by path: People is for the owner of the server. */
+const pageLabels = () =>
+  Object.entries(PAGES)
+    .filter(([path]) => path !== 'people' || isOwner.value)
+    .map(([path, [label]]): [string, string] => [path, label])
 const PHONE_PAGES = ['', 'memories', 'graph', 'stores'] // in the bar at the bottom, before "More"
 
 const NOT_FOUND: [string, FunctionComponent] = ['Not found', NotFound]
@@ -121,6 +127,7 @@ function App() {
   const [isPaletteOpen, setPaletteOpen] = useState(false)
   const showHelp = () => help.current?.showModal()
   useEffect(watchChanges, [])
+  useEffect(loadOwner, [])
   useShortcuts(() => setPaletteOpen((isOpen) => !isOpen), showHelp)
   const shownTitle = pageTitle.value || itemTitle() || title
   useEffect(() => {
@@ -144,7 +151,7 @@ function App() {
         <Page />
       </main>
       <ShortcutList dialog={help} />
-      {isPaletteOpen && <Palette pages={PAGE_LABELS} onClose={() => setPaletteOpen(false)} />}
+      {isPaletteOpen && <Palette pages={pageLabels()} onClose={() => setPaletteOpen(false)} />}
       <Toasts />
     </div>
   )
@@ -193,7 +200,7 @@ function Navigation({ name }: { name: string }) {
   }
   return (
     <nav aria-label="Pages" class={isOpen ? 'open' : ''} onKeyDown={onKey}>
-      {Object.entries(PAGES).map(([path, [label]]) => (
+      {pageLabels().map(([path, label]) => (
         <a
           key={path}
           class={PHONE_PAGES.includes(path) ? '' : 'further'}

@@ -47,6 +47,11 @@ def has_signed_in(tx: Read, user: str, after: str = "") -> bool:
     return found is not None
 
 
+def signed_in_users(tx: Read, now: str) -> set[str]:
+    rows = tx.all("SELECT DISTINCT user_id FROM sign_ins WHERE expires_at > :now", {"now": now})
+    return {user for (user,) in rows}
+
+
 def remove(tx: Write, cookie_hash: bytes) -> None:
     tx.all("DELETE FROM sign_ins WHERE cookie_hash = :hash", {"hash": cookie_hash})
 

@@ -47,6 +47,10 @@ def set_password(tx: Write, id_: str, password_hash: str) -> None:
     tx.all("UPDATE users SET password_hash = :hash WHERE id = :id", {"id": id_, "hash": password_hash})
 
 
+def with_password(tx: Read) -> set[str]:
+    return {id_ for (id_,) in tx.all("SELECT id FROM users WHERE password_hash IS NOT NULL")}
+
+
 def password_hash(tx: Read, id_: str) -> str | None:
     row = tx.one("SELECT password_hash FROM users WHERE id = :id", {"id": id_})
     return row[0] if row else None

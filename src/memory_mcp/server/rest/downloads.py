@@ -25,7 +25,7 @@ from memory_mcp.server.disconnects import DISCONNECT
 from memory_mcp.server.fair_routes import pools_of
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals
-from memory_mcp.server.rest.routes import may_back_up, user_router
+from memory_mcp.server.rest.routes import is_owner, user_router
 from memory_mcp.server.rest.tools import WEB_APP
 
 MAX_RUNNING_DOWNLOADS = 3  # of all users: each needs as much disk space as all the data
@@ -104,7 +104,7 @@ async def export(request: Request, app: TheApp, person: ThePerson) -> TemporaryF
 async def backup(request: Request, app: TheApp, person: ThePerson) -> TemporaryFileResponse:
     """All data of this server, of all users and with the hashes of their keys. Only for the local user, and only if
     users sign in. `memory-mcp restore FILE` restores it. One at a time."""
-    if not may_back_up(app, person.user):
+    if not is_owner(app, person.user):
         raise Forbidden(
             "A backup has the data of all users: only the local user can download it, signed in. Download your own "
             "memories instead, or run `memory-mcp backup` on the server."

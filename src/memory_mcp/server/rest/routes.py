@@ -94,11 +94,12 @@ def me(app: TheApp, person: Person) -> Me:
 
 
 def _me(app: App, user: User) -> Me:
-    may = {"may_back_up": may_back_up(app, user.id), "scopes": sorted(scopes_of_people(app))}
+    owns = is_owner(app, user.id)
+    may = {"is_owner": owns, "may_back_up": owns, "scopes": sorted(scopes_of_people(app))}
     return Me.model_validate(vars(user) | may)
 
 
-def may_back_up(app: App, user: str) -> bool:
+def is_owner(app: App, user: str) -> bool:
     """Only the local user, who owns the data directory, and not with --auth none: then any program on the machine would
     get the data of all users."""
     return user == LOCAL_USER and app.settings.auth != "none"

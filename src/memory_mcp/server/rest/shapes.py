@@ -206,6 +206,7 @@ class Me(BaseModel):
     name: str
     plan: Plan
     created_at: str
+    is_owner: bool = Field(description="Whether this server is yours: the routes under /api/users are for you.")
     may_back_up: bool = Field(description="Whether POST /api/backup is for you.")
     scopes: list[str] = Field(description="What you may do in the web app: read_memory, write_memory, delete_memory, …")
 

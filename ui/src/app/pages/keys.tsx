@@ -13,12 +13,23 @@ type Key = Schemas['KeyShown']
 type NewKey = Schemas['NewKey']
 type Scope = NonNullable<Schemas['KeyRequest']['scopes']>[number]
 
-const ALL_SCOPES: Scope[] = ['read_memory', 'write_memory', 'delete_memory', 'manage_links']
-const PERMISSIONS: Record<string, Scope[]> = {
-  'read and write': ALL_SCOPES,
-  'read and add': ['read_memory', 'write_memory', 'manage_links'],
-  'read only': ['read_memory'],
+type Family = NonNullable<Schemas['KeyRequest']['families']>[number]
+
+const SCOPES: Record<Scope, string> = {
+  read_memory: 'read',
+  write_memory: 'write',
+  delete_memory: 'delete',
+  manage_links: 'link notes',
 }
+const FAMILIES: Record<Family, string> = {
+  notes: 'notes',
+  vault: 'facts',
+  stores: 'files of stores',
+  graph: 'the graph',
+  portals: 'tables (portals)',
+  recall: 'search over everything',
+}
+const WITH_NAMESPACES: Family[] = ['notes', 'portals', 'recall']
 
 export function Keys() {
   const keys = useResource(() => get('/api/mcp/keys'), [], { topics: ['keys'] })
@@ -43,57 +54,103 @@ export function Keys() {
   )
 }
 
+/** The request for a key. To the server, an empty list of families means all: no family chosen is no list here. */
+function keyRequest(form: FormData): Schemas['KeyRequest'] {
+  const field = (name: string) => {
+    const value = form.get(name)
+    return typeof value === 'string' ? value : ''
+  }
+  const families = Object.keys(FAMILIES).filter((name) => form.has(name)) as Family[]
+  return {
+    name: field('name'),
+    scopes: Object.keys(SCOPES).filter((name) => form.has(name)) as Scope[],
+    families: families.length === Object.keys(FAMILIES).length ? [] : families.length ? families : undefined,
+    namespace: field('namespace') || 'default',
+    confined: form.has('confined'),
+    expires: field('expires') || null,
+  }
+}
+
 function NewKeyForm({ onCreated }: { onCreated: (key: NewKey) => void }) {
   const [error, setError] = useState('')
+  const [isConfined, setConfined] = useState(false)
   async function createKey(event: SubmitEvent) {
     event.preventDefault()
-    const form = Object.fromEntries(new FormData(event.currentTarget as HTMLFormElement)) as Record<string, string>
+    const body = keyRequest(new FormData(event.currentTarget as HTMLFormElement))
+    if (!body.scopes?.length) return setError('Choose at least one thing that it may do.')
+    if (!body.families) return setError('Choose at least one kind of memories that it sees.')
     try {
-      onCreated(
-        await post('/api/mcp/keys', {
-          body: {
-            name: form.name!,
-            scopes: PERMISSIONS[form.permission!],
-            namespace: form.namespace || 'default',
-            confined: form.confined === 'on',
-            expires: form.expires || null,
-          },
-        }),
-      )
+      onCreated(await post('/api/mcp/keys', { body }))
     } catch (error) {
       setError(errorMessage(error))
     }
   }
   return (
-    <form class="card bar" aria-label="New key" onSubmit={createKey}>
-      <label>
-        Name <input name="name" required maxLength={100} placeholder="laptop" />
-      </label>
-      <label>
-        May{' '}
-        <select name="permission">
-          {Object.keys(PERMISSIONS).map((name) => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
-      </label>
-      <label>
-        Namespace <input name="namespace" placeholder="default" />
-      </label>
-      <label title="It can access only the notes and portals of its namespace.">
-        <input type="checkbox" name="confined" /> Confined to the namespace
-      </label>
-      <label>
-        Works{' '}
-        <select name="expires">
-          <option value="">without end</option>
-          <option value="7d">7 days</option>
-          <option value="30d">30 days</option>
-          <option value="90d">90 days</option>
-          <option value="365d">a year</option>
-        </select>
-      </label>
-      <button class="primary">Create key</button>
+    <form class="card stack" aria-label="New key" onSubmit={createKey}>
+      <div class="bar">
+        <label>
+          Name <input name="name" required maxLength={100} placeholder="laptop" />
+        </label>
+        <label>
+          Works{' '}
+          <select name="expires">
+            <option value="">without end</option>
+            <option value="1d">a day</option>
+            <option value="7d">7 days</option>
+            <option value="30d">30 days</option>
+            <option value="90d">90 days</option>
+            <option value="365d">a year</option>
+          </select>
+        </label>
+      </div>
+      <fieldset class="bar">
+        <legend>It may</legend>
+        {Object.entries(SCOPES).map(([name, label]) => (
+          <label key={name}>
+            <input type="checkbox" name={name} defaultChecked /> {label}
+          </label>
+        ))}
+      </fieldset>
+      <details>
+        <summary>Limit it to some memories</summary>
+        <div class="stack">
+          <fieldset class="bar">
+            <legend>It sees</legend>
+            {Object.entries(FAMILIES).map(([name, label]) => (
+              <label key={name}>
+                <input
+                  type="checkbox"
+                  name={name}
+                  defaultChecked
+                  disabled={isConfined && !WITH_NAMESPACES.includes(name as Family)}
+                />{' '}
+                {label}
+              </label>
+            ))}
+          </fieldset>
+          <div class="bar">
+            <label>
+              Namespace <input name="namespace" placeholder="default" />
+            </label>
+            <label>
+              <input
+                type="checkbox"
+                name="confined"
+                checked={isConfined}
+                onChange={(event) => setConfined(event.currentTarget.checked)}
+              />{' '}
+              Confined to the namespace
+            </label>
+          </div>
+          <p class="mut">
+            New notes go to the namespace. A confined key sees nothing outside it; facts, files and the graph have no
+            namespaces.
+          </p>
+        </div>
+      </details>
+      <div class="bar">
+        <button class="primary">Create key</button>
+      </div>
       {error && (
         <p class="error" role="alert">
           {error}
@@ -209,9 +266,7 @@ function KeyRow({ item: key, reload }: { item: Key; reload: () => void }) {
       showError(error)
     }
   }
-  const permission = Object.entries(PERMISSIONS).find(
-    ([, scopes]) => scopes.length === key.scopes.length && scopes.every((scope) => key.scopes.includes(scope)),
-  )?.[0]
+  const permissions = Object.entries(SCOPES).filter(([name]) => key.scopes.includes(name))
   return (
     <tr class={isInactive ? 'inactive' : ''}>
       <th scope="row">{key.name}</th>
@@ -219,7 +274,7 @@ function KeyRow({ item: key, reload }: { item: Key; reload: () => void }) {
         <code>{key.key_prefix}…</code>
       </td>
       <td>
-        {permission ?? key.scopes.join(', ')}
+        {permissions.map(([, label]) => label).join(', ')}
         {key.families.length ? ` in ${key.families.join(', ')}` : ''}
       </td>
       <td>{key.confined ? <>only {key.namespace}</> : key.namespace}</td>

@@ -4,6 +4,7 @@ import { discardAll } from '../../shared/draft'
 import { showError, toast } from '../../shared/toast'
 import { ago, number, plural } from '../../shared/format'
 import { get, post } from '../api'
+import { auditLine } from '../audit-lines'
 import { MEMORY_CHANGES } from '../changes'
 import { Await, clearCache, useResource } from '../resource'
 import { chosenTheme, setTheme, THEMES } from '../theme'
@@ -141,7 +142,7 @@ function AuditLog() {
                   {entries.map((entry) => (
                     <tr key={entry.id}>
                       <td title={entry.at}>{ago(entry.at)}</td>
-                      <td>{entry.action}</td>
+                      <td>{auditLine(entry)}</td>
                       <td>{entry.client || '–'}</td>
                       <td>{entry.ip ?? '–'}</td>
                     </tr>
