@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Name = Literal["linux", "macos", "windows"]
+SystemName = Literal["linux", "macos", "windows"]
 
 # Flags of os.open that not every system has. Files are never inherited: Python sees to that by itself.
 O_BINARY: int = getattr(os, "O_BINARY", 0)
@@ -29,7 +29,7 @@ DETACHED_PROCESS, CREATE_NEW_PROCESS_GROUP = 0x8, 0x200  # of Windows; `subproce
 
 @dataclass(frozen=True)
 class OperatingSystem:
-    name: Name
+    name: SystemName
     has_unix_sockets: bool
 
     @property
@@ -75,7 +75,7 @@ class OperatingSystem:
 
 
 def current() -> OperatingSystem:
-    names: dict[str, Name] = {"win32": "windows", "darwin": "macos"}
+    names: dict[str, SystemName] = {"win32": "windows", "darwin": "macos"}
     return OperatingSystem(names.get(sys.platform, "linux"), hasattr(socket, "AF_UNIX"))
 
 

@@ -12,10 +12,10 @@ MAX_GIVEN_NUMBER = 10**MAX_GIVEN_CHARS
 SECRET_FIELDS = frozenset({"password", "secret", "token"})  # whose values no message quotes
 _KEY = re.compile(r"mmcp_[A-Za-z0-9_-]*")
 
-Context = Mapping[str, Any]
+ErrorContext = Mapping[str, Any]
 """Of an error: the bounds, under pydantic's names, and what was given as `given` and `input`."""
 
-SENTENCES: dict[str, str | Callable[[Context], str]] = {
+SENTENCES: dict[str, str | Callable[[ErrorContext], str]] = {
     "missing": "give it, it is required",
     "missing_argument": "give it, it is required",
     "extra_forbidden": "there is no such field; leave it out",

@@ -11,7 +11,7 @@ import pytest
 
 from memory_mcp import operating_system
 from memory_mcp.clients import CLIENTS, ClientConfigurations, ClientProgram, Http, Machine, Stdio, jsonc, toml
-from memory_mcp.clients.operations import Plan
+from memory_mcp.clients.operations import ConfigPlan
 from memory_mcp.errors import Conflict, Invalid, Unavailable
 
 KEY = "mmcp_abcdefghijkl_" + "s" * 43
@@ -337,7 +337,7 @@ def test_a_project_has_its_own_file(connections: ClientConfigurations, client: C
         with pytest.raises(Invalid, match="--project"):
             connections.plan(client, OURS, in_project=True)
         return
-    plan: Plan = connections.plan(client, OURS, in_project=True)
+    plan: ConfigPlan = connections.plan(client, OURS, in_project=True)
     connections.apply(plan)
     assert parse(machine.current_dir / client.project_file)[client.section]["memory"] == client.entry(OURS)
     [status] = [status for status in connections.all() if status.client is client]
@@ -383,7 +383,7 @@ LINUX = MACOS | {
 
 
 @pytest.mark.parametrize(("system", "files"), [("windows", WINDOWS), ("macos", MACOS), ("linux", LINUX)])
-def test_each_system_has_its_own_paths(system: operating_system.Name, files: dict[str, str]) -> None:
+def test_each_system_has_its_own_paths(system: operating_system.SystemName, files: dict[str, str]) -> None:
     home = Path("/home/ann")
     machine = Machine(system, home, home, {})
     assert {id_: client.file(machine) for id_, client in CLIENTS.items()} == {

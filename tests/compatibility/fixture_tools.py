@@ -11,7 +11,7 @@ from mcp.server.subscriptions import PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
 
-from memory_mcp.server.sdk import Context
+from memory_mcp.server.sdk import RequestContext
 
 Schema = dict[str, Any]
 Answer = types.CallToolResult | types.InputRequiredResult
@@ -24,7 +24,7 @@ SILENCE = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
 class FixtureCall:
     """One call of a fixture. `responses` and `state` are what the client brings back from an earlier round."""
 
-    ctx: Context
+    ctx: RequestContext
     arguments: dict[str, Any]
     responses: types.InputResponses
     state: str | None

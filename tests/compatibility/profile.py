@@ -21,7 +21,7 @@ from memory_mcp.app import App, open_app
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.server import http, http_server, request_context, startup_message
 from memory_mcp.server.protocol import McpServer
-from memory_mcp.server.sdk import Context
+from memory_mcp.server.sdk import RequestContext
 from tests.compatibility import fixture_prompts, fixture_tools
 from tests.compatibility.fixture_family import STATIC_BINARY, fixtures
 from tests.compatibility.fixture_prompts import PROMPTS
@@ -46,11 +46,15 @@ class FixtureServer(McpServer):
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, self.set_level)
         return server
 
-    async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list_tools(
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         ours = await super().list_tools(ctx, params)
         return types.ListToolsResult(tools=[*ours.tools, *(tool.offer for tool in TOOLS.values())])
 
-    async def call_tool_or_fixture(self, ctx: Context, params: types.CallToolRequestParams) -> fixture_tools.Answer:
+    async def call_tool_or_fixture(
+        self, ctx: RequestContext, params: types.CallToolRequestParams
+    ) -> fixture_tools.Answer:
         if params.name not in TOOLS:
             return await self.call_tool(ctx, params)
         # The listeners of this user, as the server finds them. The product's lists of tools and prompts never change,
@@ -59,22 +63,28 @@ class FixtureServer(McpServer):
         call = FixtureCall(ctx, params.arguments or {}, params.input_responses or {}, params.request_state, publish)
         return await TOOLS[params.name].run(call)
 
-    async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read_resource(
+        self, ctx: RequestContext, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         if params.uri != STATIC_BINARY:
             return await super().read_resource(ctx, params)
         picture = types.BlobResourceContents(uri=params.uri, mime_type="image/png", blob=fixture_tools.PIXEL)
         return types.ReadResourceResult(contents=[picture])
 
-    async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+    async def list_prompts(
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
         ours = await super().list_prompts(ctx, params)
         return types.ListPromptsResult(prompts=[*ours.prompts, *(prompt.offer for prompt in PROMPTS.values())])
 
-    async def get_prompt_or_fixture(self, ctx: Context, params: types.GetPromptRequestParams) -> fixture_prompts.Answer:
+    async def get_prompt_or_fixture(
+        self, ctx: RequestContext, params: types.GetPromptRequestParams
+    ) -> fixture_prompts.Answer:
         if params.name not in PROMPTS:
             return await self.get_prompt(ctx, params)
         return PROMPTS[params.name].get(params)
 
-    async def set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+    async def set_level(self, ctx: RequestContext, params: types.SetLevelRequestParams) -> types.EmptyResult:
         return types.EmptyResult()
 
 

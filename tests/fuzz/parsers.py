@@ -88,7 +88,7 @@ def check_fts_query(data: bytes) -> None:
     for expression in filter(None, expressions):
         _index().execute("SELECT bm25(words) FROM words WHERE words MATCH ?", (expression,)).fetchall()
     fts_query.without_syntax(text, ("content", "tags"))
-    fts_query.parts(fts_query.spaced(text))
+    fts_query.word_parts(fts_query.spaced(text))
 
 
 def check_address(data: bytes) -> None:

@@ -7,7 +7,7 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.importers import ImportPlan, Report
-from memory_mcp.importers.model import FORMATS, Format
+from memory_mcp.importers.model import FORMATS, ForeignFormat
 from memory_mcp.progress import ReportProgress, report_nothing
 from tests.importers.foreign_tools import FIXTURES, FOREIGN
 
@@ -16,7 +16,12 @@ INTO = {"notes": "default", "stores": "moved", "graph": "memory"}
 
 
 def move(
-    app: App, format_: Format, path: Path, report_progress: ReportProgress = report_nothing, *, dry_run: bool = False
+    app: App,
+    format_: ForeignFormat,
+    path: Path,
+    report_progress: ReportProgress = report_nothing,
+    *,
+    dry_run: bool = False,
 ) -> Report:
     return app.importers.run(ME, ImportPlan(format_, path, INTO[FORMATS[format_]], dry_run), report_progress)
 

@@ -7,7 +7,7 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.families.graph.model import Entity, Relation
 from memory_mcp.families.notes.model import CreatedCursor, Filter, Note, NoteQuery
-from memory_mcp.importers.model import Format
+from memory_mcp.importers.model import ForeignFormat
 from memory_mcp.time_spans import Span
 from tests.importers.conftest import ME, move, outcome
 from tests.importers.foreign_tools import FOREIGN
@@ -20,7 +20,7 @@ def notes(app: App) -> dict[str, Note]:
 
 
 @pytest.mark.parametrize("format_", list(FOREIGN))
-def test_everything_is_imported_once_as_a_dry_run_predicts(app: App, foreign: Path, format_: Format) -> None:
+def test_everything_is_imported_once_as_a_dry_run_predicts(app: App, foreign: Path, format_: ForeignFormat) -> None:
     tool = FOREIGN[format_]
     path = foreign / tool.format / tool.made
     before = {file: file.read_bytes() for file in foreign.rglob("*") if file.is_file()}

@@ -13,7 +13,7 @@ import pytest
 from memory_mcp.app import App
 from memory_mcp.errors import Conflict, Invalid
 from memory_mcp.families.notes.model import Author, Revision
-from memory_mcp.importers.model import Format
+from memory_mcp.importers.model import ForeignFormat
 from memory_mcp.maintenance.exports import Export
 from memory_mcp.maintenance.imports import read_export
 from tests.importers.conftest import ME, move, outcome
@@ -166,7 +166,9 @@ WRONG = {
 
 @pytest.mark.parametrize("format_", list(WRONG))
 @pytest.mark.parametrize("kind", ["wrong", "binary", "missing", "empty folder"])
-def test_a_wrong_file_is_refused_and_nothing_is_written(app: App, tmp_path: Path, format_: Format, kind: str) -> None:
+def test_a_wrong_file_is_refused_and_nothing_is_written(
+    app: App, tmp_path: Path, format_: ForeignFormat, kind: str
+) -> None:
     path = tmp_path / "wrong.bin"
     if kind == "empty folder":
         path.mkdir()

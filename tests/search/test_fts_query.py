@@ -53,7 +53,7 @@ def test_stop_words_are_removed_unless_there_are_no_others() -> None:
 
 
 def test_camel_case_is_split_and_plain_words_are_not() -> None:
-    assert fts_query.parts("getHTTPResponse2 plain snake_case") == "get HTTP Response 2"
+    assert fts_query.word_parts("getHTTPResponse2 plain snake_case") == "get HTTP Response 2"
     assert fts_query.terms("parseUrl") == ['"parseUrl"', '"parse Url"']
 
 

@@ -18,8 +18,8 @@ from memory_mcp.families.notes.model import Author, NewNote, Note, Revision
 from memory_mcp.sync import node as nodes
 from memory_mcp.sync import worker as workers
 from memory_mcp.sync.hub import Hub
-from memory_mcp.sync.hub_client import Answer
-from memory_mcp.sync.records import Record, as_json, parse
+from memory_mcp.sync.hub_client import HubAnswer
+from memory_mcp.sync.records import NoteRecord, as_json, parse
 from memory_mcp.sync.worker import SyncWorker
 
 CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
@@ -38,20 +38,20 @@ class Line:
     def close(self) -> None:
         pass
 
-    def push(self, node: str, ticket: str | None, seal: str | None, records: Sequence[Record]) -> Answer:
+    def push(self, node: str, ticket: str | None, seal: str | None, records: Sequence[NoteRecord]) -> HubAnswer:
         fields = json.loads(json.dumps([as_json(record) for record in records]))
         answer = self.hub.push(CALLER, node, ticket, seal, fields)
         refused = {str(one.id): one.message for one in answer.refused}
-        return Answer(answer.now, answer.ticket, _parsed(answer.merged), refused)
+        return HubAnswer(answer.now, answer.ticket, _parsed(answer.merged), refused)
 
     def pull(
         self, node: str, ticket: str | None, seal: str | None, namespace: str, after: int, *, own: bool, limit: int
-    ) -> Answer:
+    ) -> HubAnswer:
         answer = self.hub.pull(CALLER, node, ticket, seal, namespace, after, own=own, limit=limit)
-        return Answer(answer.now, answer.ticket, _parsed(answer.records), {}, answer.cursor, answer.left)
+        return HubAnswer(answer.now, answer.ticket, _parsed(answer.records), {}, answer.cursor, answer.left)
 
 
-def _parsed(fields: list[dict[str, Any]]) -> list[Record]:
+def _parsed(fields: list[dict[str, Any]]) -> list[NoteRecord]:
     return [parse(json.loads(json.dumps(one))) for one in fields]
 
 

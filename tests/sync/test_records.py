@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.errors import Invalid
 from memory_mcp.sync.protocol import MAX_RECORD_VALUES, MAX_STAMP_MS, count_values
-from memory_mcp.sync.records import DELETION, Record, as_json, limit_times, merge, milliseconds, parse
+from memory_mcp.sync.records import DELETION, NoteRecord, as_json, limit_times, merge, milliseconds, parse
 
 MOMENT = "2030-01-01T12:00:00.000Z"
 STAMP = "000001893499200:00000:a"
@@ -32,7 +32,7 @@ names = st.sampled_from(["content", "title", "namespace", "tag/x", "metadata/k",
 clients = st.none() | st.sampled_from(["", "codex"])
 born = st.none() | st.tuples(moments, clients)
 records = st.builds(
-    Record,
+    NoteRecord,
     id=st.just("n1"),
     registers=st.dictionaries(names, registers, max_size=5),
     importance=st.none() | st.floats(0, 1),
@@ -43,23 +43,23 @@ records = st.builds(
 )
 
 
-def same(one: Record, other: Record) -> bool:
+def same(one: NoteRecord, other: NoteRecord) -> bool:
     """Also where Python is lenient: True == 1, and 1 == 1.0."""
     return json.dumps(as_json(one), sort_keys=True) == json.dumps(as_json(other), sort_keys=True)
 
 
 @given(records, records)
-def test_merging_is_commutative(one: Record, other: Record) -> None:
+def test_merging_is_commutative(one: NoteRecord, other: NoteRecord) -> None:
     assert same(merge(one, other), merge(other, one))
 
 
 @given(records, records, records)
-def test_merging_is_associative(one: Record, two: Record, three: Record) -> None:
+def test_merging_is_associative(one: NoteRecord, two: NoteRecord, three: NoteRecord) -> None:
     assert same(merge(merge(one, two), three), merge(one, merge(two, three)))
 
 
 @given(records, records)
-def test_merging_is_idempotent(one: Record, other: Record) -> None:
+def test_merging_is_idempotent(one: NoteRecord, other: NoteRecord) -> None:
     merged = merge(one, other)
     assert same(merge(merged, merged), merged)
     assert same(merge(merged, one), merged)
@@ -67,7 +67,7 @@ def test_merging_is_idempotent(one: Record, other: Record) -> None:
 
 
 @given(records, records)
-def test_a_deletion_always_wins_and_removes_all_values(one: Record, other: Record) -> None:
+def test_a_deletion_always_wins_and_removes_all_values(one: NoteRecord, other: NoteRecord) -> None:
     merged = merge(one, other)
     assert bool(merged.deleted) == bool(one.deleted or other.deleted)
     if merged.deleted:
@@ -76,7 +76,7 @@ def test_a_deletion_always_wins_and_removes_all_values(one: Record, other: Recor
 
 
 @given(records, records)
-def test_the_last_write_of_each_field_wins(one: Record, other: Record) -> None:
+def test_the_last_write_of_each_field_wins(one: NoteRecord, other: NoteRecord) -> None:
     merged = merge(one, other)
     if merged.deleted:
         return
@@ -99,19 +99,19 @@ def test_stamps_sort_by_time(one: str, other: str) -> None:
 
 
 @given(records)
-def test_a_record_survives_json(record: Record) -> None:
+def test_a_record_survives_json(record: NoteRecord) -> None:
     wire = json.dumps(as_json(record), ensure_ascii=False).encode()
     assert same(parse(json.loads(wire)), record)
     assert parse(json.loads(wire)) == record
 
 
 @given(records)
-def test_unknown_fields_are_not_sent(record: Record) -> None:
+def test_unknown_fields_are_not_sent(record: NoteRecord) -> None:
     assert None not in as_json(record).values()
 
 
 @given(records, moments)
-def test_times_ahead_of_the_hub_are_limited(record: Record, now: str) -> None:
+def test_times_ahead_of_the_hub_are_limited(record: NoteRecord, now: str) -> None:
     limited = limit_times(record, now)
     assert (limited.updated_at or "") <= now
     assert (limited.last_referenced_at or "") <= now
@@ -121,7 +121,7 @@ def test_times_ahead_of_the_hub_are_limited(record: Record, now: str) -> None:
 
 
 def test_a_moved_note_shows_only_its_namespace() -> None:
-    record = Record("n1", {"content": (STAMP, "x"), "namespace": (STAMP, "b")}, importance=1.0, updated_at=MOMENT)
+    record = NoteRecord("n1", {"content": (STAMP, "x"), "namespace": (STAMP, "b")}, importance=1.0, updated_at=MOMENT)
     assert as_json(record.location_only) == {"id": "n1", "registers": {"namespace": (STAMP, "b")}}
 
 
@@ -197,7 +197,7 @@ def test_large_and_unusual_values_stay_unchanged(value: Any) -> None:
 
 @pytest.mark.parametrize(("one", "other"), [(1, True), (1, 1.0), (0, False), ([1], [True])])
 def test_values_equal_in_python_have_an_order(one: Any, other: Any) -> None:
-    first, second = (Record("n1", {"metadata/k": (STAMP, value)}) for value in (one, other))
+    first, second = (NoteRecord("n1", {"metadata/k": (STAMP, value)}) for value in (one, other))
     assert same(merge(first, second), merge(second, first))
 
 

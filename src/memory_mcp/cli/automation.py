@@ -8,7 +8,7 @@ from memory_mcp.cli.output import confirm, print_text
 from memory_mcp.clients import ClientConfigurations, ClientProgram
 from memory_mcp.clients.automation import AUTOMATIONS, HOOKS
 from memory_mcp.clients.model import Http, ServerEndpoint, Stdio
-from memory_mcp.clients.operations import Plan
+from memory_mcp.clients.operations import ConfigPlan
 from memory_mcp.errors import Invalid
 
 WHAT_IT_DOES = (
@@ -37,7 +37,7 @@ def check(endpoint: ServerEndpoint, wanted: bool | None) -> None:
         command_of(endpoint)
 
 
-def apply_all(connections: ClientConfigurations, plans: Iterable[Plan], *, dry_run: bool, yes: bool) -> None:
+def apply_all(connections: ClientConfigurations, plans: Iterable[ConfigPlan], *, dry_run: bool, yes: bool) -> None:
     """Show each change, and write it once the user agrees."""
     for plan in plans:
         if not plan.is_change:
@@ -55,7 +55,9 @@ def apply_all(connections: ClientConfigurations, plans: Iterable[Plan], *, dry_r
         print_text(f"{verb} our {plan.name} in {plan.file}.{hint}")
 
 
-def apply_as_json(connections: ClientConfigurations, plans: Iterable[Plan], *, dry_run: bool) -> list[dict[str, Any]]:
+def apply_as_json(
+    connections: ClientConfigurations, plans: Iterable[ConfigPlan], *, dry_run: bool
+) -> list[dict[str, Any]]:
     shown = []
     for plan in plans:
         is_written = plan.is_change and not dry_run

@@ -21,7 +21,7 @@ from memory_mcp.cli.output import print_json, print_table, print_text
 from memory_mcp.clients import CLIENTS, ClientConfigurations, ClientProgram, Http
 from memory_mcp.clients.automation import Automations
 from memory_mcp.clients.model import NAME, Machine, ServerEndpoint, own_command, this_machine
-from memory_mcp.clients.operations import ClientStatus, Plan
+from memory_mcp.clients.operations import ClientStatus, ConfigPlan
 from memory_mcp.clients.profiles import PROFILES, Profile
 from memory_mcp.engines.files import data_directory
 from memory_mcp.errors import Invalid
@@ -146,12 +146,12 @@ class _Choice:
     in_project: bool
     undo: bool
 
-    def plan(self, connections: ClientConfigurations, *, replacing: bool) -> Plan:
+    def plan(self, connections: ClientConfigurations, *, replacing: bool) -> ConfigPlan:
         if self.undo:
             return connections.plan_undo(self.client, self.name, in_project=self.in_project)
         return connections.plan(self.client, self.endpoint, self.name, in_project=self.in_project, replacing=replacing)
 
-    def automatic(self, automations: Automations, wanted: bool | None, *, is_interactive: bool) -> list[Plan]:
+    def automatic(self, automations: Automations, wanted: bool | None, *, is_interactive: bool) -> list[ConfigPlan]:
         """Hooks and instructions. They are planned after the entry is written: both may be in one file."""
         if self.undo:
             return automations.plan_undo(self.client, in_project=self.in_project)
@@ -165,12 +165,12 @@ def _check_answers(*, as_json: bool, is_answered: bool) -> None:
         raise Invalid("Give --yes or --dry-run with --json, which asks no questions.")
 
 
-def _apply_as_json(connections: ClientConfigurations, plan: Plan, *, dry_run: bool) -> dict[str, Any]:
+def _apply_as_json(connections: ClientConfigurations, plan: ConfigPlan, *, dry_run: bool) -> dict[str, Any]:
     is_written = plan.is_change and not dry_run
     return _shown(plan, connections.apply(plan) if is_written else None, written=is_written)
 
 
-def _confirm_and_apply(connections: ClientConfigurations, plan: Plan, *, dry_run: bool, yes: bool) -> bool:
+def _confirm_and_apply(connections: ClientConfigurations, plan: ConfigPlan, *, dry_run: bool, yes: bool) -> bool:
     """Whether anything was written."""
     title = plan.client.title
     if not plan.is_change:
@@ -241,7 +241,7 @@ def _stated(status: ClientStatus) -> dict[str, Any]:
     }
 
 
-def _shown(plan: Plan, copy: Path | None, *, written: bool) -> dict[str, Any]:
+def _shown(plan: ConfigPlan, copy: Path | None, *, written: bool) -> dict[str, Any]:
     return {
         "client": plan.client.id,
         "name": plan.name,

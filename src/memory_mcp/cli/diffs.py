@@ -6,14 +6,14 @@ import typer
 from rich.text import Text
 
 from memory_mcp.cli.output import confirm, console, print_text
-from memory_mcp.clients.operations import Plan
+from memory_mcp.clients.operations import ConfigPlan
 from memory_mcp.errors import Invalid
 from memory_mcp.invisible_characters import show
 
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def confirm_change(plan: Plan) -> None:
+def confirm_change(plan: ConfigPlan) -> None:
     if not sys.stdin.isatty():
         raise Invalid("Nothing was written: stdin is not a terminal. Check the change above, then give --yes.")
     if not confirm(f"Write this to {plan.file}?"):

@@ -15,7 +15,7 @@ from typing import Any
 from memory_mcp.clients import entries, jsonc
 from memory_mcp.clients.jsonc import MalformedFile
 from memory_mcp.clients.model import CLIENTS, ClientProgram, Machine, Stdio
-from memory_mcp.clients.operations import BOM, Plan, missing_folders, report_problems
+from memory_mcp.clients.operations import BOM, ConfigPlan, missing_folders, report_problems
 from memory_mcp.clients.records import ConfigRecord, Records, digest, key_of
 from memory_mcp.errors import Invalid
 
@@ -125,7 +125,7 @@ class Automations:
         self._machine = machine
         self._records = Records(folder)
 
-    def plan(self, client: ClientProgram, command: Stdio, *, in_project: bool = False) -> list[Plan]:
+    def plan(self, client: ClientProgram, command: Stdio, *, in_project: bool = False) -> list[ConfigPlan]:
         """Plan to add hooks and instructions. Raises Invalid for a client without hooks, or for a malformed file."""
         own = _automation(client)
         wanted = {event: _entry(own, client, command, event) for event in own.events}
@@ -135,7 +135,7 @@ class Automations:
         )
         return [self._plan_change(change) for change in changes]
 
-    def plan_undo(self, client: ClientProgram, *, in_project: bool = False) -> list[Plan]:
+    def plan_undo(self, client: ClientProgram, *, in_project: bool = False) -> list[ConfigPlan]:
         """Plan to remove them, and keep all else. There is no plan for a file without our part."""
         if client.id not in AUTOMATIONS:
             return []
@@ -158,7 +158,7 @@ class Automations:
         if instructions is not None:
             yield _Change(client, INSTRUCTIONS, instructions, edit_instructions)
 
-    def _plan_change(self, change: _Change) -> Plan:
+    def _plan_change(self, change: _Change) -> ConfigPlan:
         with report_problems(change.client, change.name, None, change.file):
             data, text = change.read()
             after = _encoded(data, change.edit(text))
@@ -172,9 +172,9 @@ class Automations:
         if earlier is not None:  # undoing restores the file from before the first time
             untouched = earlier.wrote is not None and earlier.wrote == digest(data or b"")
             new = replace(earlier, wrote=digest(after) if untouched else None)
-        return Plan(change.client, change.name, change.file, target, data, after, new.key, new)
+        return ConfigPlan(change.client, change.name, change.file, target, data, after, new.key, new)
 
-    def _plan_undo(self, change: _Change) -> Plan:
+    def _plan_undo(self, change: _Change) -> ConfigPlan:
         with report_problems(change.client, change.name, None, change.file):
             data, text = change.read()
             target = change.file.resolve()
@@ -187,7 +187,7 @@ class Automations:
             after = None if record.made_file else self._records.former(key) or after
         elif record is not None and record.made_file and left.strip() in ("", "{}"):
             after = None
-        return Plan(change.client, change.name, change.file, target, data, after, key, None, True, folders)
+        return ConfigPlan(change.client, change.name, change.file, target, data, after, key, None, True, folders)
 
 
 def _automation(client: ClientProgram) -> Automation:

@@ -35,7 +35,7 @@ Entry = dict[str, Any]
 class Machine:
     """What the location of a client's configuration depends on."""
 
-    system: operating_system.Name
+    system: operating_system.SystemName
     home: Path
     current_dir: Path
     environ: Mapping[str, str]

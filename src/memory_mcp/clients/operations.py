@@ -31,7 +31,7 @@ class Editor(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class ConfigPlan:
     """The planned change of one file."""
 
     client: ClientProgram
@@ -113,7 +113,7 @@ class ClientConfigurations:
         *,
         in_project: bool = False,
         replacing: bool = False,
-    ) -> Plan:
+    ) -> ConfigPlan:
         """Plan to add our entry to a client's configuration. Nothing is written yet.
 
         Raises Conflict if another server has the name, unless `replacing`; Invalid for a malformed file.
@@ -123,7 +123,7 @@ class ClientConfigurations:
         with report_problems(client, name, entry, file):
             return self._plan(_read(client, file), name, entry, replacing=replacing)
 
-    def plan_undo(self, client: ClientProgram, name: str = NAME, *, in_project: bool = False) -> Plan:
+    def plan_undo(self, client: ClientProgram, name: str = NAME, *, in_project: bool = False) -> ConfigPlan:
         """Plan to restore the entry from before ours, and keep later changes of the file. Nothing is written yet.
 
         The plan has no change if no entry has the name. Raises Conflict if the entry of that name is not ours.
@@ -132,7 +132,7 @@ class ClientConfigurations:
         with report_problems(client, name, None, file):
             return self._plan_undo(_read(client, file), name)
 
-    def apply(self, plan: Plan) -> Path | None:
+    def apply(self, plan: ConfigPlan) -> Path | None:
         """Write the file atomically. Returns the path of the copy of the former file; None if there was none.
 
         Raises Conflict if the file was changed since it was planned.
@@ -152,7 +152,7 @@ class ClientConfigurations:
                 f"{plan.file} cannot be written ({exc.strerror or exc}). Nothing was changed. Check its permissions."
             ) from exc
 
-    def _save_for_undo(self, plan: Plan, earlier: ConfigRecord | None) -> Path | None:
+    def _save_for_undo(self, plan: ConfigPlan, earlier: ConfigRecord | None) -> Path | None:
         """Save all that undoing needs before the file changes. A second change keeps the first copy."""
         if plan.record is None:
             return self._records.save_copy(plan.key, plan.before, of="undo")
@@ -167,7 +167,7 @@ class ClientConfigurations:
         else:
             self._records.save(record)
 
-    def _plan(self, found: _ConfigFile, name: str, entry: Entry, *, replacing: bool) -> Plan:
+    def _plan(self, found: _ConfigFile, name: str, entry: Entry, *, replacing: bool) -> ConfigPlan:
         servers = found.servers
         there: Any = servers.get(name)
         record = self._records.find(found.client.id, found.target, name)
@@ -202,15 +202,17 @@ class ClientConfigurations:
         if record is not None and is_ours:  # undoing restores the entry from before the first time
             untouched = record.wrote is not None and record.wrote == digest(found.data or b"")
             new = replace(record, entry=wanted, wrote=digest(after) if untouched else None)
-        return Plan(found.client, name, found.file, found.target, found.data, after, new.key, new)
+        return ConfigPlan(found.client, name, found.file, found.target, found.data, after, new.key, new)
 
-    def _plan_undo(self, found: _ConfigFile, name: str) -> Plan:
+    def _plan_undo(self, found: _ConfigFile, name: str) -> ConfigPlan:
         servers = found.servers
         there = servers.get(name)
         record = self._records.find(found.client.id, found.target, name)
         key = key_of(found.client.id, found.target, name)
         folders = record.made_folders if record else ()
-        plan = Plan(found.client, name, found.file, found.target, found.data, found.data, key, None, True, folders)
+        plan = ConfigPlan(
+            found.client, name, found.file, found.target, found.data, found.data, key, None, True, folders
+        )
         if there is None:
             return plan
         if not entries.is_ours(there, record):
@@ -309,7 +311,7 @@ def _read(client: ClientProgram, file: Path) -> _ConfigFile:
     return found
 
 
-def _write(plan: Plan) -> None:
+def _write(plan: ConfigPlan) -> None:
     changed = Conflict(f"{plan.file} was changed just now by another program. Nothing was written; try again.")
     if plan.before is not None:
         seen = plan.target.stat()

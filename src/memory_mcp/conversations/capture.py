@@ -12,7 +12,7 @@ from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.clock import Clock, instant, precise_stamp
 from memory_mcp.conversations import redaction, storage, transcripts
-from memory_mcp.conversations.model import SOURCE, Conversation, HookCall, Message, Project
+from memory_mcp.conversations.model import SOURCE, Conversation, HookCall, HookProject, Message
 from memory_mcp.conversations.transcripts import Reading
 from memory_mcp.families.notes import Notes
 from memory_mcp.families.notes.model import Author, Filter, NewNote
@@ -44,7 +44,7 @@ class Capture:
         self._days = timedelta(days=days)
         self._clock = clock
 
-    def run(self, caller: Caller, call: HookCall, project: Project) -> int:
+    def run(self, caller: Caller, call: HookCall, project: HookProject) -> int:
         """Store the messages that the transcript has and the notes do not. Returns how many.
 
         It may be killed at any moment: the next capture goes on where this one ended. Raises OSError if the transcript
@@ -62,7 +62,7 @@ class Capture:
             storage.end_capture(tx, conversation.id)
         return stored
 
-    def expect(self, caller: Caller, call: HookCall, project: Project) -> None:
+    def expect(self, caller: Caller, call: HookCall, project: HookProject) -> None:
         """Record that a conversation goes on. If its client is killed, `resume` stores its messages."""
         if call.transcript is None:
             return
@@ -147,7 +147,7 @@ class Capture:
                     message.text[:MAX_MESSAGE_CHARS],
                     tags=(message.role,),
                     importance=IMPORTANCE[message.role],
-                    namespace=Project(conversation.project).conversations,
+                    namespace=HookProject(conversation.project).conversations,
                     metadata={"conversation": conversation.id, "message": message.id, "role": message.role},
                     expires_at=precise_stamp(at + self._days),
                     created_at=precise_stamp(at),

@@ -5,7 +5,7 @@ from typing import Any
 from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.conversations import storage
-from memory_mcp.conversations.model import SOURCE, Project
+from memory_mcp.conversations.model import SOURCE, HookProject
 from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.families.family import Call
 from memory_mcp.families.notes import Notes
@@ -63,7 +63,7 @@ class Deletion:
             ids = storage.matching(tx, project, include_deleted=include_deleted)
         if not ids:
             raise _missing(ref)
-        return Filter(Project(project).conversations if project else None, source=SOURCE), ids
+        return Filter(HookProject(project).conversations if project else None, source=SOURCE), ids
 
     def _existing(self, caller: Caller, id_: str, *, include_deleted: bool) -> str:
         with self._files.database(caller.user).read() as tx:

@@ -12,7 +12,7 @@ from memory_mcp import tokens
 from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.conversations import storage
-from memory_mcp.conversations.model import SOURCE, ConversationFilter, GivenMemory, HookCall, Project
+from memory_mcp.conversations.model import SOURCE, ConversationFilter, GivenMemory, HookCall, HookProject
 from memory_mcp.conversations.texts import FRAME_TOKENS, day, one_line
 from memory_mcp.errors import AppError
 from memory_mcp.families.graph import Graph
@@ -64,7 +64,7 @@ class Digests:
         self._stores = stores
         self._files = files
 
-    def write(self, caller: Caller, call: HookCall, project: Project, max_tokens: int) -> Digest:
+    def write(self, caller: Caller, call: HookCall, project: HookProject, max_tokens: int) -> Digest:
         """Empty for a project without memories."""
         digest, left = Digest(), max_tokens - FRAME_TOKENS
         if call.is_continued and "notes" in caller.families:
@@ -74,7 +74,7 @@ class Digests:
             left -= _add(digest, section, left)
         return digest
 
-    def _sections(self, caller: Caller, call: HookCall, project: Project) -> Iterator[Section]:
+    def _sections(self, caller: Caller, call: HookCall, project: HookProject) -> Iterator[Section]:
         if "notes" in caller.families:
             notes = self._curated(caller, project)
             unfinished = list(_open_items(notes))[:MAX_OPEN]
@@ -89,7 +89,7 @@ class Digests:
         if "notes" in caller.families:
             yield Section("Last conversations", self._conversations(caller, call, project))
 
-    def _curated(self, caller: Caller, project: Project) -> list[NoteHit]:
+    def _curated(self, caller: Caller, project: HookProject) -> list[NoteHit]:
         """The last written first."""
         query = NoteQuery("", Filter(project.namespace), limit=MAX_NOTES)
         hits, _ = self._notes.reader.hits(caller, query)
@@ -108,7 +108,7 @@ class Digests:
 
         return [_line(note) for note in sorted(notes, key=lambda note: (-weight(note), note.id))[:MAX_IMPORTANT]]
 
-    def _entities(self, caller: Caller, project: Project) -> list[DigestLine]:
+    def _entities(self, caller: Caller, project: HookProject) -> list[DigestLine]:
         """The best connected ones of the graph's project of the same name."""
         lines = []
         with suppress(AppError):  # there is no such project
@@ -119,7 +119,7 @@ class Digests:
                 lines.append(DigestLine(text, entity_ref(project.name, name)))
         return lines
 
-    def _memories(self, caller: Caller, project: Project) -> list[DigestLine]:
+    def _memories(self, caller: Caller, project: HookProject) -> list[DigestLine]:
         """The last written ones of the store of the same name."""
         with suppress(AppError):  # there is no such store
             found = self._stores.recent(caller, project.name, None, MAX_FILES, include_expired=False)
@@ -132,7 +132,7 @@ class Digests:
             ]
         return []
 
-    def _conversations(self, caller: Caller, call: HookCall, project: Project) -> list[DigestLine]:
+    def _conversations(self, caller: Caller, call: HookCall, project: HookProject) -> list[DigestLine]:
         with self._files.database(caller.user).read() as tx:
             found = storage.page(tx, ConversationFilter(project.name), MAX_CONVERSATIONS + 1)
         return [

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memory_mcp.families.notes.addresses import conversation_ref
-from memory_mcp.hooks.events import COMPACTIONS, Moment
+from memory_mcp.hooks.events import COMPACTIONS, HookMoment
 from memory_mcp.time_spans import ANY_TIME, Span
 
 Role = Literal["user", "assistant", "tool"]
@@ -19,7 +19,7 @@ class HookCall:
 
     client: str
     event: str  # as the client names it
-    moment: Moment
+    moment: HookMoment
     session_id: str
     folder: Path | None = None  # where the client works
     transcript: Path | None = None
@@ -38,7 +38,7 @@ class HookCall:
 
 
 @dataclass(frozen=True)
-class Project:
+class HookProject:
     name: str
     off: str | None = None  # why hooks do nothing here
     captures: bool = True

@@ -13,7 +13,7 @@ from memory_mcp.conversations.capture import Capture
 from memory_mcp.conversations.deletion import Deletion
 from memory_mcp.conversations.digest import Digests
 from memory_mcp.conversations.excerpts import ExcerptLimits
-from memory_mcp.conversations.model import Conversation, GivenMemory, HookAnswer, HookCall, Project
+from memory_mcp.conversations.model import Conversation, GivenMemory, HookAnswer, HookCall, HookProject
 from memory_mcp.conversations.reader import ConversationReader
 from memory_mcp.conversations.suggestions import PromptContext, Suggestions
 from memory_mcp.conversations.texts import counted_messages, framed
@@ -59,7 +59,7 @@ class Conversations:
             self._capture.expect(caller, call, project)
         if off:
             return HookAnswer(why=off, details={"project": project.name})
-        handlers: dict[str, Callable[[Caller, Session, HookCall, Project], HookAnswer]] = {
+        handlers: dict[str, Callable[[Caller, Session, HookCall, HookProject], HookAnswer]] = {
             "start": self._start,
             "prompt": self._prompt,
             "capture": self._keep,
@@ -76,11 +76,11 @@ class Conversations:
     def _is_captured(self, caller: Caller, conversation: Conversation) -> bool:
         """Whether a conversation may still be captured: its project may have been switched off since it began."""
         project = (
-            projects.project_of(Path(conversation.folder)) if conversation.folder else Project(conversation.project)
+            projects.project_of(Path(conversation.folder)) if conversation.folder else HookProject(conversation.project)
         )
         return not (self._off(conversation.client, project) or self._not_captured(caller, project))
 
-    def _off(self, client: str, project: Project) -> str | None:
+    def _off(self, client: str, project: HookProject) -> str | None:
         """Why hooks do nothing here."""
         if not self._settings.hooks:
             return "the setting hooks switches them off"
@@ -90,19 +90,19 @@ class Conversations:
                 return f"the setting hooks_without names {name}"
         return project.off
 
-    def _not_captured(self, caller: Caller, project: Project) -> str | None:
+    def _not_captured(self, caller: Caller, project: HookProject) -> str | None:
         """Why nothing is kept here."""
         if not (self._settings.hook_capture and project.captures):
             return "capture is switched off"
         return None if "notes" in caller.families else "the family notes is switched off"
 
-    def _start(self, caller: Caller, session: Session, call: HookCall, project: Project) -> HookAnswer:
+    def _start(self, caller: Caller, session: Session, call: HookCall, project: HookProject) -> HookAnswer:
         max_tokens = self._settings.hook_start_tokens
         digest = self._digests.write(caller, call, project, max_tokens)
         why = "there is nothing about this project yet"
         return self._give(caller, call, project, digest.lines, digest.memories, len(digest.memories), why)
 
-    def _prompt(self, caller: Caller, session: Session, call: HookCall, project: Project) -> HookAnswer:
+    def _prompt(self, caller: Caller, session: Session, call: HookCall, project: HookProject) -> HookAnswer:
         limits = ExcerptLimits(self._settings.hook_prompt_tokens, self._settings.hook_prompt_memories)
         with self._files.database(caller.user).read() as tx:
             known, given = storage.get(tx, call.conversation), storage.given(tx, call.conversation)
@@ -116,7 +116,7 @@ class Conversations:
         self,
         caller: Caller,
         call: HookCall,
-        project: Project,
+        project: HookProject,
         lines: Sequence[str],
         memories: Sequence[GivenMemory],
         count: int,
@@ -132,7 +132,7 @@ class Conversations:
         what = "1 memory" if count == 1 else f"{count} memories"
         return HookAnswer(framed(lines), f"gave {what}", details=details)
 
-    def _keep(self, caller: Caller, session: Session, call: HookCall, project: Project) -> HookAnswer:
+    def _keep(self, caller: Caller, session: Session, call: HookCall, project: HookProject) -> HookAnswer:
         details = {"project": project.name}
         if why := self._not_captured(caller, project):
             return HookAnswer(why=why, details=details)

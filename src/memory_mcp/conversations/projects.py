@@ -4,7 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from memory_mcp.conversations.model import Project
+from memory_mcp.conversations.model import HookProject
 from memory_mcp.engines.files import data_directory
 
 FILE = ".memory-mcp"
@@ -15,27 +15,27 @@ MAX_LEVELS = 64  # of folders above
 _REMOTE = re.compile(r'^\[remote "([^"]+)"\]|^\s*url\s*=\s*(\S+)', re.MULTILINE)
 
 
-def project_of(folder: Path) -> Project:
+def project_of(folder: Path) -> HookProject:
     """The project of a folder, and whether hooks are switched off there."""
     above = [folder, *folder.parents][:MAX_LEVELS]
     root = next((one for one in above if (one / ".git").exists()), None)
     inside = above[: above.index(root) + 1] if root else above
     name = _remote_name(root / ".git") if root else None
     wanted = next((one / FILE for one in inside if (one / FILE).is_file() and not data_directory.is_at(one)), None)
-    return _with_file(Project(_clean(name or (root or folder).name)), wanted)
+    return _with_file(HookProject(_clean(name or (root or folder).name)), wanted)
 
 
-def _with_file(project: Project, file: Path | None) -> Project:
+def _with_file(project: HookProject, file: Path | None) -> HookProject:
     """A file that cannot be read as intended switches everything off: its owner meant to restrict something."""
     if file is None:
         return project
     try:
         wanted = tomllib.loads(_read(file))
     except (tomllib.TOMLDecodeError, OSError):
-        return Project(project.name, f"{file.name} is no TOML with hooks, capture or project")
+        return HookProject(project.name, f"{file.name} is no TOML with hooks, capture or project")
     name = wanted.get("project")
     is_off = wanted.get("hooks", True) is not True
-    return Project(
+    return HookProject(
         _clean(name) if isinstance(name, str) and name.strip() else project.name,
         f"{file.name} switches them off" if is_off else None,
         captures=wanted.get("capture", True) is True,

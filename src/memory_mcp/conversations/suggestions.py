@@ -13,7 +13,7 @@ from memory_mcp.conversations.excerpts import (
     Line,
     choose,
 )
-from memory_mcp.conversations.model import CONVERSATIONS, PROJECTS, SOURCE, GivenMemory, Project
+from memory_mcp.conversations.model import CONVERSATIONS, PROJECTS, SOURCE, GivenMemory, HookProject
 from memory_mcp.conversations.texts import day, one_line
 from memory_mcp.families.notes import Notes
 from memory_mcp.families.notes.addresses import note_uri
@@ -78,7 +78,7 @@ class Suggestions:
         self,
         caller: Caller,
         session: Session,
-        project: Project,
+        project: HookProject,
         prompt: str,
         context: PromptContext,
         limits: ExcerptLimits,
@@ -97,7 +97,7 @@ class Suggestions:
         excerpts = choose(lines, limits, lambda match: self._heading(caller, match))
         return Suggested(excerpts, "" if excerpts else "what answers the prompt was given before, or is too long")
 
-    def _matches(self, caller: Caller, session: Session, project: Project, query: str) -> Iterator[Match]:
+    def _matches(self, caller: Caller, session: Session, project: HookProject, query: str) -> Iterator[Match]:
         if "notes" in caller.families:
             for namespace in (project.namespace, project.conversations):
                 yield from self._in_notes(caller, NoteQuery(query, Filter(namespace), limit=MAX_NOTES))

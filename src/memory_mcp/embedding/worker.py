@@ -65,13 +65,13 @@ class EmbeddingJob:
 
     key: int
     ticket: int
-    parts: tuple[str, ...]
+    chunks: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class EmbeddedJob:
     job: EmbeddingJob
-    parts: "Floats"  # a row for each part
+    chunks: "Floats"  # a row for each chunk
 
 
 class TextQueue(Protocol):
@@ -259,11 +259,11 @@ class EmbeddingWorker:
         return self._stopping.is_set() or time.monotonic() >= until
 
     def _embed(self, embedder: Embedder, space: Space, jobs: Sequence[EmbeddingJob]) -> "Floats":
-        """Embed in batches: a long note has hundreds of parts, and the server must be able to stop. Raises Unavailable
+        """Embed in batches: a long note has hundreds of chunks, and the server must be able to stop. Raises Unavailable
         if that fails, or if the vectors are not of the space."""
         import numpy as np
 
-        texts = [part for job in jobs for part in job.parts]
+        texts = [chunk for job in jobs for chunk in job.chunks]
         vectors = []
         for start in range(0, len(texts), embedder.batch_size):
             if self._stopping.is_set():
@@ -308,9 +308,9 @@ def _check(space: Space, vectors: "Floats") -> None:
 
 
 def _assign_vectors(jobs: Sequence[EmbeddingJob], vectors: "Floats") -> list[EmbeddedJob]:
-    """The rows of each job's parts, in the order they were embedded."""
+    """The rows of each job's chunks, in the order they were embedded."""
     done = []
     for job in jobs:
-        own, vectors = vectors[: len(job.parts)], vectors[len(job.parts) :]
+        own, vectors = vectors[: len(job.chunks)], vectors[len(job.chunks) :]
         done.append(EmbeddedJob(job, own))
     return done

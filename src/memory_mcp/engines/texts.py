@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
-class Column:
+class WordColumn:
     name: str
     letter: str
     """A to D: how PostgreSQL marks the words of a column. Columns stand in the order of their letters; those with the
@@ -26,7 +26,7 @@ class Owners:
 @dataclass(frozen=True)
 class WordTable:
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[WordColumn, ...]
     is_stemmed: bool = True  # otherwise its words are those of FTS5's default tokenizer
     has_triggers: bool = False  # in SQLite, triggers fill it, so inserting and deleting do nothing
 

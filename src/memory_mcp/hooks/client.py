@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from memory_mcp import operating_system
 from memory_mcp.hooks import records
 from memory_mcp.hooks.events import is_capture
-from memory_mcp.hooks.transport import DETACHED_FLAG, Answer, send
+from memory_mcp.hooks.transport import DETACHED_FLAG, AnswerHook, send
 from memory_mcp.relay.options import default_data_dir
 
 TIME_LIMIT_S = 1.8  # since the process started, so that it ends within two seconds
@@ -29,7 +29,7 @@ class HookRun:
     data_dir: str
     event: str
     client: str
-    answer: Answer
+    answer: AnswerHook
     done: threading.Event = field(default_factory=threading.Event)
     output: Any = None
     report: dict[str, Any] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class HookRun:
             self.done.set()
 
 
-def run(arguments: Sequence[str], answer: Answer) -> None:
+def run(arguments: Sequence[str], answer: AnswerHook) -> None:
     """Answer the event that the arguments name, and end the process."""
     event, client, data_dir = _parse(arguments)
     # No client waits for an answer to a capture, and it must not be lost because its process started slowly.

@@ -2,9 +2,9 @@
 
 from typing import Any, Literal
 
-Moment = Literal["start", "prompt", "capture"]
+HookMoment = Literal["start", "prompt", "capture"]
 
-MOMENTS: dict[str, Moment] = {
+MOMENTS: dict[str, HookMoment] = {
     # Claude Code and Codex
     "SessionStart": "start",
     "UserPromptSubmit": "prompt",

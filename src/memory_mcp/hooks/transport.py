@@ -14,13 +14,13 @@ from memory_mcp.relay.server_socket import ServerSocket
 
 DETACHED_FLAG = "--detached"
 
-Call = dict[str, Any]
+RawHookCall = dict[str, Any]
 """The `event` as the client names it, the `client` and the `payload` that it sends."""
-Answer = Callable[[str, Call], dict[str, Any]]
+AnswerHook = Callable[[str, RawHookCall], dict[str, Any]]
 """From the data directory and a call: the JSON for the client as `output`, and a `report`."""
 
 
-def send(data_dir: str, call: Call, in_process: Answer) -> dict[str, Any]:
+def send(data_dir: str, call: RawHookCall, in_process: AnswerHook) -> dict[str, Any]:
     """Answer a call by the shared server or, where there can be none, in this process; a capture in a process that no
     client waits for. Raises RuntimeError if the server could not answer."""
     try:
@@ -29,7 +29,7 @@ def send(data_dir: str, call: Call, in_process: Answer) -> dict[str, Any]:
         return capture_detached(data_dir, call) if is_capture(call["event"]) else in_process(data_dir, call)
 
 
-def _answer_shared(data_dir: str, call: Call) -> dict[str, Any]:
+def _answer_shared(data_dir: str, call: RawHookCall) -> dict[str, Any]:
     options = RelayOptions(["--data-dir", data_dir], dict(os.environ))
     server = ServerSocket(options.data_dir)
     server.prepare()
@@ -39,7 +39,7 @@ def _answer_shared(data_dir: str, call: Call) -> dict[str, Any]:
     return answer
 
 
-def capture_detached(data_dir: str, call: Call) -> dict[str, Any]:
+def capture_detached(data_dir: str, call: RawHookCall) -> dict[str, Any]:
     """Start another process for a capture: the client that ends may kill those it waits for."""
     import subprocess  # a prompt does not need it
 

@@ -15,7 +15,7 @@ from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.rooted_folder import FolderEntry
 from memory_mcp.errors import NotFound
-from memory_mcp.importers.model import Family, Format, ImportPlan, Report
+from memory_mcp.importers.model import ForeignFormat, ImportPlan, Report, TargetFamily
 
 FOLDER = "import-history"  # in a user's folder
 MAX_IMPORTS_KEPT = 50  # of each user; the oldest can no longer be undone
@@ -25,8 +25,8 @@ State = Literal["unfinished", "done", "undone"]
 @dataclass(frozen=True)
 class ImportRecord:
     id: str
-    format: Format
-    family: Family
+    format: ForeignFormat
+    family: TargetFamily
     into: str
     source: str  # the name of the file
     started_at: str

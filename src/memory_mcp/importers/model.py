@@ -4,13 +4,13 @@ from typing import Any, Literal
 
 from memory_mcp.families.notes.model import NewNote
 
-Family = Literal["notes", "stores", "graph"]
+TargetFamily = Literal["notes", "stores", "graph"]
 Outcome = Literal["refused", "left_out", "kept"]
 
-Format = Literal[
+ForeignFormat = Literal[
     "server-memory", "mcp-memory-service", "markdown", "basic-memory", "anthropic-memory", "mem0", "chatgpt", "claude"
 ]
-FORMATS: dict[Format, Family] = {
+FORMATS: dict[ForeignFormat, TargetFamily] = {
     "server-memory": "graph",
     "mcp-memory-service": "notes",
     "markdown": "notes",
@@ -29,7 +29,7 @@ MAX_ITEMS_REPORTED = 1000  # in full; a report counts them all
 class ImportPlan:
     """What to import, and into which namespace, store or project."""
 
-    format: Format
+    format: ForeignFormat
     path: Path
     into: str  # a namespace, a store or a project
     dry_run: bool = False
@@ -41,7 +41,7 @@ class ImportPlan:
         object.__setattr__(self, "name", self.name or self.path.name)
 
     @property
-    def family(self) -> Family:
+    def family(self) -> TargetFamily:
         return FORMATS[self.format]
 
     def new_report(self) -> "Report":
@@ -82,8 +82,8 @@ class ImportProblem:
 class Report:
     """The result of an import: read = imported + updated + skipped + kept + refused."""
 
-    format: Format
-    family: Family
+    format: ForeignFormat
+    family: TargetFamily
     into: str
     dry_run: bool
     read: int = 0

@@ -18,13 +18,13 @@ from memory_mcp.families.stores import Stores
 from memory_mcp.families.stores.model import IncomingFile
 from memory_mcp.importers import bounds, found_items, undo
 from memory_mcp.importers.history import ImportHistory, ImportLog, ImportRecord
-from memory_mcp.importers.model import Family, FoundFile, FoundNote, ImportPlan, ImportProblem, Report
+from memory_mcp.importers.model import FoundFile, FoundNote, ImportPlan, ImportProblem, Report, TargetFamily
 from memory_mcp.importers.readers import READERS, Found
 from memory_mcp.importers.undo import AUTHOR, ImportUndo, Undone
 from memory_mcp.names import new_namespace
 from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_nothing, track
 
-DEFAULT_DESTINATIONS: dict[Family, str] = {"notes": "default", "stores": "", "graph": "memory"}
+DEFAULT_DESTINATIONS: dict[TargetFamily, str] = {"notes": "default", "stores": "", "graph": "memory"}
 """The namespace, store or project if none is chosen; a store has the name of the format."""
 NOTE_BATCH = 200  # in one transaction
 GRAPH_BATCH = 5000  # entities or relations in one transaction

@@ -18,12 +18,12 @@ from memory_mcp.importers import (
     mem0,
     server_memory,
 )
-from memory_mcp.importers.model import Format, FoundFile, FoundNote, ImportProblem
+from memory_mcp.importers.model import ForeignFormat, FoundFile, FoundNote, ImportProblem
 
 Found = FoundNote | FoundFile | NewEntity | NamedRelation | ImportProblem
 """What a reader yields."""
 
-READERS: dict[Format, Callable[[Path, OnBytes], Iterator[Found]]] = {
+READERS: dict[ForeignFormat, Callable[[Path, OnBytes], Iterator[Found]]] = {
     "server-memory": server_memory.read,
     "mcp-memory-service": mcp_memory_service.read,
     "chatgpt": chatgpt.read,
@@ -35,7 +35,7 @@ READERS: dict[Format, Callable[[Path, OnBytes], Iterator[Found]]] = {
 }
 """In the order in which they are tried with a file of an unknown format."""
 
-OF_FOLDERS: frozenset[Format] = frozenset({"markdown", "basic-memory", "anthropic-memory"})
+OF_FOLDERS: frozenset[ForeignFormat] = frozenset({"markdown", "basic-memory", "anthropic-memory"})
 """Formats that are folders of files."""
 
 UNKNOWN = (
@@ -44,7 +44,7 @@ UNKNOWN = (
 )
 
 
-def detect(path: Path) -> Format:
+def detect(path: Path) -> ForeignFormat:
     """The first format whose reader accepts the file. Raises Invalid if none does."""
     for format_, read in READERS.items():
         if path.is_dir() == (format_ in OF_FOLDERS):

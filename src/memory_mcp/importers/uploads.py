@@ -18,7 +18,7 @@ from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerPro
 from memory_mcp.errors import Invalid, LimitExceeded
 from memory_mcp.importers import archives, found_items, readers
 from memory_mcp.importers.markdown_folder import SUFFIXES
-from memory_mcp.importers.model import Format
+from memory_mcp.importers.model import ForeignFormat
 
 MAX_MEMORY_BYTES = 2 * 1024**3  # of address space: the libraries alone take up a part of it
 MAX_PATH_PARTS = 40
@@ -38,14 +38,14 @@ class ReadLimits:
 class ReadUpload:
     """What a child process has read of a file."""
 
-    format: Format
+    format: ForeignFormat
     found: Path  # lines of found_items
     count: int
 
 
 @contextmanager
 def read_upload(
-    file: Path, name: str, format_: Format | None, limits: ReadLimits, folder: Path, cancelled: threading.Event
+    file: Path, name: str, format_: ForeignFormat | None, limits: ReadLimits, folder: Path, cancelled: threading.Event
 ) -> Iterator[ReadUpload]:
     """Read a file in a child process; without a format, the first that fits. `name` is the file's name for people.
 
@@ -60,7 +60,7 @@ def read_upload(
                 read_format, count = worker.call(read_file, str(file), name, format_, str(work))
             except LimitExceeded as exc:
                 raise _too_much(exc, limits) from exc
-        yield ReadUpload(cast(Format, read_format), work / FOUND, count)
+        yield ReadUpload(cast(ForeignFormat, read_format), work / FOUND, count)
 
 
 def _too_much(exc: LimitExceeded, limits: ReadLimits) -> Invalid:
@@ -73,7 +73,7 @@ def _too_much(exc: LimitExceeded, limits: ReadLimits) -> Invalid:
     )
 
 
-def read_file(file: str, name: str, format_: Format | None, work: str) -> tuple[Format, int]:
+def read_file(file: str, name: str, format_: ForeignFormat | None, work: str) -> tuple[ForeignFormat, int]:
     """In the child process: write what the file holds to FOUND in the folder `work`."""
     path, folder = Path(file), Path(work)
     try:
@@ -85,7 +85,7 @@ def read_file(file: str, name: str, format_: Format | None, work: str) -> tuple[
         raise Invalid(message, code=exc.code, hint=exc.hint, **exc.data) from exc
 
 
-def _source(path: Path, format_: Format | None, target: Path) -> tuple[Path, Format]:
+def _source(path: Path, format_: ForeignFormat | None, target: Path) -> tuple[Path, ForeignFormat]:
     """The file, or the folder that it is a zip of, and the format."""
     if format_ in readers.OF_FOLDERS:
         return _unpack(path, target), format_

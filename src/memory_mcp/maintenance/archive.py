@@ -25,7 +25,7 @@ from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.portals.address import NAME as PORTAL_NAME
 from memory_mcp.families.stores.paths import STORE
 from memory_mcp.maintenance.layout import COPIED_FILES, USERS
-from memory_mcp.maintenance.model import Elsewhere, Kind, Manifest, ManifestEntry
+from memory_mcp.maintenance.model import Elsewhere, Manifest, ManifestEntry
 from memory_mcp.progress import Bytes, ReportProgress, report_nothing
 
 LIST = "manifest.json"
@@ -62,7 +62,7 @@ class ArchiveWriter:
         self,
         source: Path,
         name: str,
-        kind: Kind,
+        kind: str,
         schema: int | None = None,
         report_progress: ReportProgress = report_nothing,
     ) -> None:

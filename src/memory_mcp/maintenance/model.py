@@ -5,17 +5,14 @@ from pathlib import Path
 from memory_mcp.engines.files.file_tree import LeftOut
 from memory_mcp.families.maintenance import Finding
 
-Kind = str
-"""The kind of an entry of a backup: the name of a DatabaseKind, or 'file' for a plain file, 'portal' for a portal in
-one file, 'elsewhere' for a file of a store outside of the data directory."""
-
 
 @dataclass(frozen=True)
 class ManifestEntry:
-    """One file of a backup."""
+    """One file of a backup. Its `kind` is the name of a DatabaseKind, or 'file' for a plain file, 'portal' for a portal
+    in one file, 'elsewhere' for a file of a store outside of the data directory."""
 
     path: str  # in the archive and below the data directory, with slashes
-    kind: Kind
+    kind: str
     size: int
     sha256: str
     schema: int | None = None  # version, of a SQLite file

@@ -16,8 +16,8 @@ from memory_mcp.relay.server_socket import ServerSocket
 from memory_mcp.relay.streams import MAX_LINE_BYTES, MAX_READ_BYTES, SAFE_WRITE_BYTES, LineBuffer, make_nonblocking
 
 MAX_WAITING_BYTES = 1024 * 1024  # read from one side before the other side accepts it
-MAX_END_S = 10.0  # from the end of the client's input to the end of this process
-MAX_FRUITLESS = 3  # servers in a row that accept the client and end without a message to it
+END_TIMEOUT_S = 10.0  # from the end of the client's input to the end of this process
+MAX_SILENT_SERVERS = 3  # in a row, which accept the client and end without a message to it
 RETRY_INTERVAL_S = 0.1
 POLL_INTERVAL_S = 2.0  # between two checks of the parent process, where the system sends no event
 READABLE = select.POLLIN | select.POLLHUP | select.POLLERR if hasattr(select, "poll") else 0
@@ -46,7 +46,7 @@ class Pump:
         self._client_has_ended = False
         self._input_is_closed = False  # the server knows that the client has ended
         self._reconnects_on_demand = False
-        self._fruitless = 0
+        self._silent_servers = 0
         self._deadline: float | None = None
         self._parent = os.getppid()
         self._parent_handle: int | None = None
@@ -105,7 +105,7 @@ class Pump:
         self._wire.setblocking(False)
         self._server_lines, self._written_bytes, self._server_reads = LineBuffer(), 0, True
         self._input_is_closed = self._reconnects_on_demand = False
-        self._fruitless += 1  # until it sends something
+        self._silent_servers += 1  # until it sends something
         self._receive(reached.received)
 
     def _move(self) -> None:
@@ -191,7 +191,7 @@ class Pump:
     def _end_input(self) -> None:
         """The client has ended, or a signal ends this process. What the client sent before is still answered."""
         self._client_has_ended = True
-        self._deadline = self._deadline or time.monotonic() + MAX_END_S
+        self._deadline = self._deadline or time.monotonic() + END_TIMEOUT_S
 
     def _close_input(self) -> None:
         if self._client_has_ended and not self._to_server and self._wire is not None and not self._input_is_closed:
@@ -233,19 +233,19 @@ class Pump:
 
     def _receive(self, chunk: bytes) -> None:
         if chunk:
-            self._fruitless = 0
+            self._silent_servers = 0
         for line in self._server_lines.add(chunk):
             self._pass_on(line)
 
     def _pass_on(self, line: bytes) -> None:
         if line.startswith(protocol.PREFIX):
-            self._follow(json.loads(line)[protocol.KEY])
+            self._handle_control(json.loads(line)[protocol.KEY])
             return
         self._conversation.note_answer(line)
         if self._client_reads:
             self._to_client += line + b"\n"
 
-    def _follow(self, message: str) -> None:
+    def _handle_control(self, message: str) -> None:
         """Do what a message to the relay itself says, before the server closes the connection."""
         if message == protocol.GOODBYE:
             self._to_server.clear()
@@ -276,11 +276,11 @@ class Pump:
 
     def _reconnect(self) -> None:
         """Reach another server. If there is none, requests are answered with that, and the next one tries again."""
-        if self._fruitless >= MAX_FRUITLESS:
-            self._fail_requests(f"{self._fruitless} servers have ended at once")
+        if self._silent_servers >= MAX_SILENT_SERVERS:
+            self._fail_requests(f"{self._silent_servers} servers have ended at once")
             return
-        if self._fruitless:
-            time.sleep(RETRY_INTERVAL_S * 2**self._fruitless)
+        if self._silent_servers:
+            time.sleep(RETRY_INTERVAL_S * 2**self._silent_servers)
         try:
             self._reach(self._hello())
         except NotShared as exc:
@@ -288,7 +288,7 @@ class Pump:
 
     def _fail_requests(self, reason: str) -> None:
         message = f"The server has ended, and no other can be reached: {reason}. Try again later."
-        self._fruitless = 0
+        self._silent_servers = 0
         self._to_server.clear()
         self._waiting_bytes = self._written_bytes = 0
         self._reconnects_on_demand = True

@@ -57,7 +57,7 @@ def spaced(text: str) -> str:
     return _CJK_CHARACTER.sub(r" \g<0> ", text)
 
 
-def parts(text: str) -> str:
+def word_parts(text: str) -> str:
     """The parts of compound words: 'camelCase' gives 'camel Case', 'plain' gives nothing."""
     return " ".join(" ".join(pieces) for word in _WORD.findall(text) if len(pieces := _camel(word)) > 1)
 

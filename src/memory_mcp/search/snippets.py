@@ -23,7 +23,7 @@ _LINE = re.compile(rb"[^\n]*\n*")
 _SENTENCE = re.compile(rb".+?(?:[.!?](?=\s)|\xe3\x80\x82|$)\s*", re.DOTALL)
 _PREFIX = re.compile(r"(\w+)\*")
 
-Match = tuple[int, int, str]  # start and end in bytes, and the term
+WordMatch = tuple[int, int, str]  # start and end in bytes, and the term
 Passage = tuple[int, int]  # start and end in bytes
 
 
@@ -67,7 +67,7 @@ def _search_terms(query: str) -> _SearchTerms:
     )
 
 
-def _matches(text: str, raw: bytes, sought: _SearchTerms) -> Iterator[Match]:
+def _matches(text: str, raw: bytes, sought: _SearchTerms) -> Iterator[WordMatch]:
     for start, end, stem in located_tokens(raw) if sought.stems else ():
         if stem in sought.stems or stem.startswith(sought.prefixes) or _has_part(raw[start:end], sought.stems):
             yield start, end, stem
@@ -82,7 +82,7 @@ def _has_part(word: bytes, stems: frozenset[str]) -> bool:
     if word.islower() and word.isascii():
         return False
     plain = unicodedata.normalize("NFKC", word.decode())
-    return any(stem in stems for _, _, stem in located_tokens(f"{plain} {fts_query.parts(plain)}".encode()))
+    return any(stem in stems for _, _, stem in located_tokens(f"{plain} {fts_query.word_parts(plain)}".encode()))
 
 
 def _passages(raw: bytes) -> list[Passage]:
@@ -108,7 +108,7 @@ def _parts(raw: bytes, start: int, end: int) -> Iterator[Passage]:
     yield start, end
 
 
-def _scores(passages: list[Passage], matches: list[Match]) -> list[float]:
+def _scores(passages: list[Passage], matches: list[WordMatch]) -> list[float]:
     """The score of each passage: its terms, rarer ones more, and a share of the one before it."""
     starts = [start for start, _ in passages]
     terms: list[set[str]] = [set() for _ in passages]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 BATCH_SIZE = 2048  # vectors packed at a time
 
 Changed = Callable[[int], Iterable[tuple[int, int, bytes | None]]]
-"""(change, memory, vector) of the changes after a change, a row for each part; no vector for a memory without any."""
+"""(change, memory, vector) of the changes after a change, a row for each chunk; no vector for a memory without any."""
 
 
 class VectorCache:
@@ -41,8 +41,8 @@ class VectorCache:
     def _catch_up(self, packed: "PackedVectors", changed: Changed) -> None:
         rows: list[tuple[int, bytes]] = []
         reached = self._reached
-        for reached, parts in groupby(changed(self._reached), key=itemgetter(0)):
-            rows += [(memory, vector or b"") for _, memory, vector in parts]
+        for reached, chunks in groupby(changed(self._reached), key=itemgetter(0)):
+            rows += [(memory, vector or b"") for _, memory, vector in chunks]
             if len(rows) >= BATCH_SIZE:
                 packed.put_all(rows)
                 self._reached, rows = reached, []

@@ -27,7 +27,7 @@ def unit(vector: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Cosines:
-    """The cosine of each row with a query. A memory has a row for each of its parts."""
+    """The cosine of each row with a query. A memory has a row for each of its chunks."""
 
     owners: Numbers  # the memory of each row
     values: Floats
@@ -35,22 +35,22 @@ class Cosines:
 
     @classmethod
     def sorted(cls, owners: Numbers, values: Floats) -> "Cosines":
-        """Of rows in the order of their owners and parts."""
+        """Of rows in the order of their owners and chunks."""
         return cls(owners, values, _SortedRows(owners))
 
     def of(self, owners: Iterable[int]) -> dict[int, tuple[float, int]]:
-        """For each of these memories that has a vector: the cosine and the number of its nearest part."""
+        """For each of these memories that has a vector: the cosine and the number of its nearest chunk."""
         known = [(owner, self.rows_of[owner]) for owner in owners if owner in self.rows_of]
         firsts = self.values[[rows[0] for _, rows in known]].tolist()
         return {
-            owner: (first, 0) if len(rows) == 1 else self._nearest_part(rows)
+            owner: (first, 0) if len(rows) == 1 else self._nearest_chunk(rows)
             for (owner, rows), first in zip(known, firsts, strict=True)
         }
 
-    def _nearest_part(self, rows: Sequence[int]) -> tuple[float, int]:
+    def _nearest_chunk(self, rows: Sequence[int]) -> tuple[float, int]:
         values = self.values[rows]
-        part = int(values.argmax())
-        return float(values[part]), part
+        chunk = int(values.argmax())
+        return float(values[chunk]), chunk
 
     def nearest(self, limit: int, rows: Numbers | None = None) -> list[int]:
         """The memories nearest to the query, nearest first; only from these rows, if any are given."""
@@ -95,7 +95,7 @@ class _SortedRows(Mapping[int, Sequence[int]]):
 
 
 def alike(one: Sequence[bytes], other: Sequence[bytes]) -> float:
-    """The lowest cosine of two corresponding parts, which are unit vectors. 0 if the numbers of parts differ."""
+    """The lowest cosine of two corresponding chunks, which are unit vectors. 0 if the numbers of chunks differ."""
     if len(one) != len(other) or not one:
         return 0.0
     return float(np.einsum("ij,ij->i", np.stack([*map(unpack, one)]), np.stack([*map(unpack, other)])).min())
@@ -124,8 +124,8 @@ class PackedVectors:
         self._rows_of: dict[int, list[int]] = {}
 
     def put_all(self, rows: Sequence[tuple[int, bytes]]) -> None:
-        """Set the vectors of many memories, one row for each part. A vector of another length belongs to another model:
-        its memory is left out."""
+        """Set the vectors of many memories, one row for each chunk. A vector of another length belongs to another
+        model: its memory is left out."""
         for owner in dict.fromkeys(owner for owner, _ in rows):
             self.drop(owner)
         foreign = {owner for owner, blob in rows if len(blob) != 4 * self._dimensions}

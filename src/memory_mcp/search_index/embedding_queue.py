@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.clock import precise_stamp
 from memory_mcp.embedding import EmbeddedJob, EmbeddingJob, Space
-from memory_mcp.embedding.chunks import parts
+from memory_mcp.embedding.chunks import chunks
 from memory_mcp.engines.transactions import UserDatabase, Write
 from memory_mcp.search_index.model import EmbedText, ReadTexts
 from memory_mcp.search_index.storage import queue, vectors
@@ -80,7 +80,7 @@ class EmbeddingQueue:
         from memory_mcp.search.vectors import pack
 
         if queue.finish(tx, done.job.ticket):
-            self._vectors.save(tx, done.job.key, [pack(vector) for vector in done.parts])
+            self._vectors.save(tx, done.job.key, [pack(vector) for vector in done.chunks])
 
     def postpone(self, jobs: Sequence[EmbeddingJob], reason: str) -> None:
         with self._db.write() as tx:
@@ -112,7 +112,7 @@ def _batch(due: Sequence[tuple[int, int, int]]) -> list[int]:
 
 def _job(ticket: int, seq: int, text: EmbedText) -> EmbeddingJob:
     whole = embedded_text(text.title, text.content)
-    return EmbeddingJob(seq, ticket, tuple(part for _, part in parts(whole)))
+    return EmbeddingJob(seq, ticket, tuple(chunk for _, chunk in chunks(whole)))
 
 
 def embedded_text(own_title: str, content: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from memory_mcp.embedding.chunks import parts as chunks
+from memory_mcp.embedding.chunks import chunks
 from memory_mcp.engines.texts import Allowed
 from memory_mcp.engines.transactions import Read
 from memory_mcp.search import ranking, snippets, word_search
@@ -17,7 +17,7 @@ MAX_BY_WORDS = 200  # candidates of each kind of search, unless more are wanted
 MAX_BY_VECTOR = 100
 DIGITS = 6  # of scores and their parts
 
-Parts = tuple[float | None, float | None, float]
+ScoreParts = tuple[float | None, float | None, float]
 """Cosine, lexical and importance; None for a part that was not computed."""
 
 
@@ -31,7 +31,7 @@ class Candidates:
     def seqs(self) -> set[int]:
         return set(self.near.nearest) if self.lexical is None else {*self.lexical, *self.near.related}
 
-    def parts(self, seq: int, importance: float) -> Parts:
+    def parts(self, seq: int, importance: float) -> ScoreParts:
         """The parts of the score, rounded, so that the formula holds exactly for the shown values."""
         cosine = self.near.scores.get(seq)
         return (
@@ -53,7 +53,7 @@ class HybridSearch:
     wanted: int  # hits, with those before the page
     is_confined: bool = False
     ignores_words: bool = False
-    is_part: bool = False  # of a search in all texts of the file
+    is_partial: bool = False  # other searches for the same query look at the other texts of the file
     falls_back: bool = False  # to the plain words of an FTS5 expression that matches nothing
 
     def candidates(self, tx: Read) -> Candidates:
@@ -71,7 +71,7 @@ class HybridSearch:
             return Nearness()
         flags = self.allowed.flags if self.allowed else None
         limit = max(MAX_BY_VECTOR, self.wanted + 1)
-        return self.vectors.near(tx, self.vector, candidates, flags, limit, is_part=self.is_part)
+        return self.vectors.near(tx, self.vector, candidates, flags, limit, is_partial=self.is_partial)
 
     def _by_words(self, tx: Read) -> Matches:
         index = TextWordIndex(tx, self.tables, self.allowed, self.is_confined)
@@ -79,16 +79,16 @@ class HybridSearch:
         return word_search.by_words(index, self.text, limit, falls_back=self.falls_back)
 
 
-def score(parts: Parts) -> float:
+def score(parts: ScoreParts) -> float:
     return round(ranking.score(*parts), DIGITS)
 
 
-def snippet(query: str, own_title: str, content: str, part: int) -> str:
-    """The whole of a short text, else the passages with the matching words; if there are none, the part (by number)
+def snippet(query: str, own_title: str, content: str, chunk: int) -> str:
+    """The whole of a short text, else the passages with the matching words; if there are none, the chunk (by number)
     nearest in meaning."""
-    if not part:
+    if not chunk:
         return snippets.excerpt(content, query)
     text = embedded_text(own_title, content)
-    pieces = chunks(text)
-    start, _ = pieces[min(part, len(pieces) - 1)]  # it may have become shorter since it was embedded
+    found = chunks(text)
+    start, _ = found[min(chunk, len(found) - 1)]  # it may have become shorter since it was embedded
     return snippets.excerpt(content, query, max(0, start - (len(text) - len(content))))

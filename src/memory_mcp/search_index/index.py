@@ -50,7 +50,7 @@ class SearchIndex:
                 allowed = texts.allowed(tx, query.group_prefix, query.tags, query.created)
                 search = HybridSearch(
                     *(self._files.tables, file.vectors, query.text, vector, allowed, query.limit, query.is_confined),
-                    is_part=not query.is_confined,
+                    is_partial=not query.is_confined,
                 )
                 candidates = search.candidates(tx)
                 parts = {seq: candidates.parts(seq, ranking.DEFAULT_IMPORTANCE) for seq in candidates.seqs}
@@ -60,7 +60,7 @@ class SearchIndex:
             IndexHit(
                 ref=ref,
                 label=label,
-                snippet=hybrid_search.snippet(query.text, title, content, candidates.near.parts.get(seq, 0)),
+                snippet=hybrid_search.snippet(query.text, title, content, candidates.near.chunks.get(seq, 0)),
                 score=hybrid_search.score(parts[seq]),
                 cosine=parts[seq][0],
                 lexical=parts[seq][1],

@@ -42,7 +42,7 @@ class Nearness:
     scores: dict[int, float] = field(default_factory=dict)  # of each candidate that has a vector, in [0, 1]
     nearest: list[int] = field(default_factory=list)  # none if nothing fits
     related: list[int] = field(default_factory=list)  # of those, the ones near enough to be candidates
-    parts: dict[int, int] = field(default_factory=dict)  # which part of each candidate is nearest
+    chunks: dict[int, int] = field(default_factory=dict)  # which chunk of each candidate is nearest
     has_fit: bool = True  # False: even the nearest text is not related to the query
     closeness: dict[int, float] = field(default_factory=dict)  # of each candidate, for a model with a floor
 
@@ -62,10 +62,10 @@ class VectorSearch:
         flags: bytes | None,
         limit: int,
         *,
-        is_part: bool = False,
+        is_partial: bool = False,
     ) -> Nearness:
         """Score these candidates and the `limit` texts nearest to the query. `flags`: a byte for each text that may be
-        found. `is_part`: other searches for the same query look at the other texts."""
+        found. `is_partial`: other searches for the same query look at the other texts."""
         vector, space = query.vector, query.space
         if vectors.space(tx) != space:  # another model has taken over meanwhile
             return Nearness()
@@ -73,21 +73,21 @@ class VectorSearch:
         with self._cosines(tx, space, vector) as cosines:
             rows = None if flags is None else cosines.rows_allowed(flags)
             usual = ranking.CosineStatistics.of(cosines.values if rows is None else cosines.values[rows], background)
-            count = len(cosines.values) if rows is None or is_part else len(rows)
+            count = len(cosines.values) if rows is None or is_partial else len(rows)
             nearest = cosines.nearest(limit, rows)
             found = cosines.of({*candidates, *nearest})
         own = {seq: usual.z(cosine) for seq, (cosine, _) in found.items()}
         context = {seq: usual.z(cosine) for seq, cosine in self._context(tx, list(found), vector).items()}
         scores = {seq: ranking.cosine_part(z, context.get(seq, z)) for seq, z in own.items()}
-        parts = {seq: part for seq, (_, part) in found.items()}
+        chunks = {seq: chunk for seq, (_, chunk) in found.items()}
         floor = floor_of(space)
         closeness = (
             {seq: ranking.closeness(floor, cosine, background) for seq, (cosine, _) in found.items()} if floor else {}
         )
         if floor and not self._has_fit(tx, floor, {seq: found[seq][0] for seq in nearest}, count, background):
-            return Nearness(scores, parts=parts, has_fit=False, closeness=closeness)
+            return Nearness(scores, chunks=chunks, has_fit=False, closeness=closeness)
         related = [seq for seq in nearest if max(own[seq], context.get(seq, own[seq])) >= ranking.RELATED]
-        return Nearness(scores, nearest, related, parts, closeness=closeness)
+        return Nearness(scores, nearest, related, chunks, closeness=closeness)
 
     def _has_fit(
         self, tx: Read, floor: RelevanceFloor, cosines: Mapping[int, float], count: int, background: "Floats"
@@ -113,12 +113,12 @@ class VectorSearch:
         same = [other for other in near if other != seq and lengths[other] == lengths[seq]]
         if lengths[seq] == 1:
             return same
-        own = self._table.parts(tx, seq)
-        return [other for other in same if alike(own, self._table.parts(tx, other)) >= MIN_DUPLICATE_COSINE]
+        own = self._table.chunks(tx, seq)
+        return [other for other in same if alike(own, self._table.chunks(tx, other)) >= MIN_DUPLICATE_COSINE]
 
     @contextmanager
     def _cosines(self, tx: Read, space: Space, query: "Floats") -> Iterator["Cosines"]:
-        """Of every part of every text. Valid until the block ends."""
+        """Of every chunk of every text. Valid until the block ends."""
         from memory_mcp.search.vectors import pack
 
         if tx.multiplies_vectors:

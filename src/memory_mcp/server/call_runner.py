@@ -15,7 +15,7 @@ from memory_mcp.errors import Unavailable
 from memory_mcp.families.family import Call
 from memory_mcp.server import request_context
 from memory_mcp.server.disconnects import disconnect_of
-from memory_mcp.server.sdk import Context
+from memory_mcp.server.sdk import RequestContext
 from memory_mcp.server.thread_pools import Pools
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class CallRunner:
         self._pools = pools
         self._running: dict[threading.Event, anyio.CancelScope | None] = {}  # with the scopes of calls that only read
 
-    async def run(self, ctx: Context, family: str, work: Callable[..., T], *rest: Any, reads: bool = True) -> T:
+    async def run(self, ctx: RequestContext, family: str, work: Callable[..., T], *rest: Any, reads: bool = True) -> T:
         """Call `work` with the request's Call and `rest`. Raises Unavailable if no thread is free in time, or if the
         client disconnects."""
         caller, cancelled = request_context.caller(ctx), threading.Event()
@@ -66,5 +66,7 @@ class CallRunner:
                 scope.cancel()
 
 
-def _report_progress(loop: asyncio.AbstractEventLoop, ctx: Context, what: str, done: int, total: int | None) -> None:
+def _report_progress(
+    loop: asyncio.AbstractEventLoop, ctx: RequestContext, what: str, done: int, total: int | None
+) -> None:
     asyncio.run_coroutine_threadsafe(ctx.session.report_progress(done, total, what), loop).result()

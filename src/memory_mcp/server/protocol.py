@@ -30,7 +30,7 @@ from memory_mcp.families.family import Call, Family, Prompt, ResourcePage, Tool,
 from memory_mcp.server import arguments, error_encoding, request_context, resource_pages, results, schemas, sdk
 from memory_mcp.server.call_runner import CallRunner
 from memory_mcp.server.open_sessions import OpenSessions
-from memory_mcp.server.sdk import Context, ReadStream, WriteStream
+from memory_mcp.server.sdk import ReadStream, RequestContext, WriteStream
 from memory_mcp.server.sessions import ConnectedClients, disconnect_refused
 from memory_mcp.server.subscriptions import Listeners
 from memory_mcp.server.thread_pools import Pools
@@ -134,12 +134,14 @@ class McpServer:
 
     # Tools
 
-    async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+    async def list_tools(
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         _no_cursor(params)
         caller = request_context.caller(ctx)
         return types.ListToolsResult(tools=self._tools.listed(caller, shows_apps=client_supports_apps(ctx)))
 
-    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(self, ctx: RequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
         caller = request_context.caller(ctx)
         tool = self._tools.get(params.name)
         if tool is None or tool.family not in caller.families:
@@ -162,7 +164,7 @@ class McpServer:
     # Resources
 
     async def list_resources(
-        self, ctx: Context, params: types.PaginatedRequestParams | None
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         async def list_part(family: Family[Any], position: str | None, limit: int) -> ResourcePage:
             return await self._runner.run(ctx, family.name, family.list_resources, position, limit)
@@ -171,7 +173,7 @@ class McpServer:
             return await resource_pages.fill(self._readable(ctx), params.cursor if params else None, list_part)
 
     async def list_templates(
-        self, ctx: Context, params: types.PaginatedRequestParams | None
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         _no_cursor(params)
         return types.ListResourceTemplatesResult(
@@ -187,11 +189,13 @@ class McpServer:
             ]
         )
 
-    async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read_resource(
+        self, ctx: RequestContext, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         with error_encoding.rpc_errors("resources/read"):
             return await self._read(ctx, params.uri)
 
-    async def _read(self, ctx: Context, uri: str) -> types.ReadResourceResult:
+    async def _read(self, ctx: RequestContext, uri: str) -> types.ReadResourceResult:
         request_context.caller(ctx).require(Scope.READ)
         try:
             family = self._family_of(ctx, uri)
@@ -207,18 +211,18 @@ class McpServer:
         )
         return types.ReadResourceResult(contents=[contents])
 
-    async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
+    async def subscribe(self, ctx: RequestContext, params: types.SubscribeRequestParams) -> types.EmptyResult:
         with error_encoding.rpc_errors("resources/subscribe"):
             self.listeners.subscribe(sdk.connection(ctx), await self._subscription_uri(ctx, params.uri), params.uri)
         return types.EmptyResult()
 
-    async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+    async def unsubscribe(self, ctx: RequestContext, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         with error_encoding.rpc_errors("resources/unsubscribe"):
             self.listeners.unsubscribe(sdk.connection(ctx), params.uri)
         return types.EmptyResult()
 
     async def listen(
-        self, ctx: Context, params: types.SubscriptionsListenRequestParams
+        self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         with error_encoding.rpc_errors("subscriptions/listen"):
             caller = request_context.caller(ctx)
@@ -236,7 +240,7 @@ class McpServer:
             return await handler(ctx, params.model_copy(update={"notifications": honoured}))
         return types.SubscriptionsListenResult(_meta={SUBSCRIPTION_ID_META_KEY: ctx.request_id})
 
-    async def _subscription_uri(self, ctx: Context, uri: str) -> str:
+    async def _subscription_uri(self, ctx: RequestContext, uri: str) -> str:
         """The address under which a resource's changes are published. Raises NotFound, as reading would."""
         request_context.caller(ctx).require(Scope.READ)
         family = self._family_of(ctx, uri)
@@ -247,7 +251,9 @@ class McpServer:
 
     # Prompts and completions
 
-    async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+    async def list_prompts(
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
         _no_cursor(params)
         scopes = request_context.caller(ctx).scopes
         offers = [
@@ -258,14 +264,14 @@ class McpServer:
         ]
         return types.ListPromptsResult(prompts=offers)
 
-    async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+    async def get_prompt(self, ctx: RequestContext, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         with error_encoding.rpc_errors("prompts/get"):
             family, prompt = self._prompt(ctx, params.name)
             text = await self._runner.run(ctx, family, _write_prompt, prompt, params.arguments)
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(description=prompt.description, messages=[message])
 
-    def _prompt(self, ctx: Context, name: str) -> tuple[str, Prompt]:
+    def _prompt(self, ctx: RequestContext, name: str) -> tuple[str, Prompt]:
         """With the name of its family."""
         request_context.caller(ctx).require(Scope.READ)
         for family in self._readable(ctx):
@@ -276,11 +282,11 @@ class McpServer:
                     return family.name, prompt
         raise NotFound(f"Unknown prompt: {name}")
 
-    async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+    async def complete(self, ctx: RequestContext, params: types.CompleteRequestParams) -> types.CompleteResult:
         with error_encoding.rpc_errors("completion/complete"):
             return await self._complete(ctx, params)
 
-    async def _complete(self, ctx: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+    async def _complete(self, ctx: RequestContext, params: types.CompleteRequestParams) -> types.CompleteResult:
         found: list[str] = []
         for family in self._readable(ctx):
             if _completes(family, params.ref):
@@ -293,19 +299,19 @@ class McpServer:
 
     # Callers
 
-    def _readable(self, ctx: Context) -> list[Family[Any]]:
+    def _readable(self, ctx: RequestContext) -> list[Family[Any]]:
         caller = request_context.caller(ctx)
         if Scope.READ not in caller.scopes:
             return []
         return [family for name, family in self.app.families.items() if name in caller.families]
 
-    def _family_of(self, ctx: Context, uri: str) -> Family[Any]:
+    def _family_of(self, ctx: RequestContext, uri: str) -> Family[Any]:
         for family in self._readable(ctx):
             if uri.startswith(family.uri_prefixes):
                 return family
         raise _no_such_resource(uri)
 
-    async def _register_client(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def _register_client(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Middleware: register a client at its handshake, count one without a handshake as connected, and translate the
         SDK's errors about parameters."""
         if sdk.is_modern(ctx) and ctx.request is not None:
@@ -322,7 +328,7 @@ class McpServer:
             return answer | {"instructions": self._tools.instructions(request_context.caller(ctx))}
         return answer
 
-    def _count_call(self, ctx: Context) -> None:
+    def _count_call(self, ctx: RequestContext) -> None:
         if ctx.request_id is None or (
             request_context.CONNECTION not in sdk.connection(ctx).state and not sdk.is_modern(ctx)
         ):
@@ -337,7 +343,7 @@ class McpServer:
             ctx.protocol_version,
         )
 
-    def _register_handshake(self, ctx: Context) -> None:
+    def _register_handshake(self, ctx: RequestContext) -> None:
         wire, caller = sdk.connection(ctx), request_context.caller(ctx)
         if request_context.CONNECTION in wire.state:
             return  # a second handshake of the same client

@@ -12,7 +12,7 @@ from memory_mcp.caller import LOCAL_USER, Caller, parse_scopes
 from memory_mcp.errors import Invalid
 from memory_mcp.server import sdk
 from memory_mcp.server.call_order import CallOrder
-from memory_mcp.server.sdk import Context
+from memory_mcp.server.sdk import RequestContext
 from memory_mcp.sessions import Connection, Session, Sessions, Transport
 
 CALLER = "memory_mcp.caller"  # the caller in the scope of an HTTP request
@@ -40,7 +40,7 @@ def local_caller(app: App) -> Caller:
     return Caller(LOCAL_USER, parse_scopes(app.settings.scopes), frozenset(app.families))
 
 
-def caller(ctx: Context) -> Caller:
+def caller(ctx: RequestContext) -> Caller:
     if isinstance(ctx.lifespan_context, StreamClient):
         return ctx.lifespan_context.caller
     return cast(Caller, cast(Request, ctx.request).scope[CALLER])
@@ -51,11 +51,11 @@ def ip_of(scope: Mapping[str, Any]) -> str | None:
     return scope["client"][0] if scope.get("client") else None
 
 
-def transport(ctx: Context) -> Transport:
+def transport(ctx: RequestContext) -> Transport:
     return ctx.lifespan_context.transport if isinstance(ctx.lifespan_context, StreamClient) else "streamable-http"
 
 
-def session(ctx: Context, sessions: Sessions) -> Session:
+def session(ctx: RequestContext, sessions: Sessions) -> Session:
     """The session of a call: chosen on the connection, named on the request, announced, or the connection's own."""
     connection = connection_of(ctx, sessions)
     named = (ctx.meta or {}).get(SESSION_META)
@@ -71,7 +71,7 @@ def session(ctx: Context, sessions: Sessions) -> Session:
     return Session(unicodedata.normalize("NFC", str(session_id)), connection, client)
 
 
-def order(ctx: Context) -> CallOrder:
+def order(ctx: RequestContext) -> CallOrder:
     """The order of the connection's calls. Without a connection, calls are independent."""
     if isinstance(ctx.lifespan_context, StreamClient):
         return ctx.lifespan_context.order
@@ -91,7 +91,7 @@ def announced_session(client_info: Any) -> Any:
     return extra.get("sessionId") if isinstance(extra, Mapping) else None
 
 
-def connection_of(ctx: Context, sessions: Sessions) -> Connection:
+def connection_of(ctx: RequestContext, sessions: Sessions) -> Connection:
     """Raises KeyError before the handshake."""
     if isinstance(ctx.lifespan_context, StreamClient):
         return ctx.lifespan_context.connection
@@ -101,7 +101,7 @@ def connection_of(ctx: Context, sessions: Sessions) -> Connection:
     return cast(Connection, state[CONNECTION])
 
 
-def client_info(ctx: Context) -> Mapping[str, Any]:
+def client_info(ctx: RequestContext) -> Mapping[str, Any]:
     """The client's description of itself: on each request, or in the handshake."""
     on_request, in_handshake = (ctx.meta or {}).get(CLIENT_INFO_META), sdk.connection(ctx).state.get(CLIENT_INFO)
     info = on_request if sdk.is_modern(ctx) else in_handshake

@@ -10,8 +10,8 @@ from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 __all__ = [
-    "Context",
     "ReadStream",
+    "RequestContext",
     "WriteStream",
     "begins_session",
     "connection",
@@ -20,10 +20,10 @@ __all__ = [
     "is_modern",
 ]
 
-Context = ServerRequestContext[Any, Any]
+RequestContext = ServerRequestContext[Any, Any]
 
 
-def connection(ctx: Context) -> Connection:
+def connection(ctx: RequestContext) -> Connection:
     """The client's connection: with a handshake it lives as long as the client, without for one request."""
     return ctx.session._connection
 
@@ -45,6 +45,6 @@ def begins_session(headers: Mapping[str, str]) -> bool:
     return "mcp-session-id" not in headers and headers.get("mcp-protocol-version") not in MODERN_PROTOCOL_VERSIONS
 
 
-def is_modern(ctx: Context) -> bool:
+def is_modern(ctx: RequestContext) -> bool:
     """Whether the request is of the protocol version without a handshake (2026-07-28)."""
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS

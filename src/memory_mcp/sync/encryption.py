@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from memory_mcp.errors import Invalid
-from memory_mcp.sync.records import DELETION, NAMESPACE, OPEN, Record, Register
+from memory_mcp.sync.records import DELETION, NAMESPACE, OPEN, NoteRecord, Register
 
 FORMAT = "2"
 SEALED = "sealed2"  # sorts after SEALED_AT_FIRST, so it wins at equal stamps
@@ -49,13 +49,13 @@ class Seal:
         self._cipher = AESSIV(derive(b"bodies", 64))
         self.fingerprint = derive(b"fingerprint", 8).hex()  # lets the hub distinguish secrets
 
-    def seal(self, record: Record) -> Record:
+    def seal(self, record: NoteRecord) -> NoteRecord:
         sealed = dict(self._seal_register(record.id, *item) for item in record.registers.items())
         if record.deleted:
             sealed[DELETION] = record.deleted, {SEALED: self._encrypt([], FORMAT, record.id, DELETION, record.deleted)}
         return replace(record, registers=sealed)
 
-    def open(self, record: Record) -> Record:
+    def open(self, record: NoteRecord) -> NoteRecord:
         """Raises Invalid if any part of the record was not sealed with this secret."""
         opened = dict(self._open_register(record.id, *item) for item in record.registers.items())
         proof = opened.pop(DELETION, None)

@@ -25,7 +25,7 @@ from memory_mcp.sync.protocol import (
 )
 from memory_mcp.sync.records import (
     DELETION,
-    Record,
+    NoteRecord,
     as_json,
     check_size,
     check_values,
@@ -176,7 +176,7 @@ def _require_space(size: _Size) -> None:
         raise Unavailable("The answer is full: other nodes wrote much about these notes. Sync again to send the rest.")
 
 
-def _merge(tx: Write, user: str, node: str, seal: str | None, sent: object) -> Record | None:
+def _merge(tx: Write, user: str, node: str, seal: str | None, sent: object) -> NoteRecord | None:
     """Merge one record. Returns the merged record if it differs from the one sent."""
     record = limit_times(parse(sent), tx.precise_stamp)
     if seal is None:
@@ -237,7 +237,7 @@ def _page(tx: Read, filters: storage.ChangeFilter, after: int, limit: int) -> tu
 def _location(text: str) -> dict[str, Any]:
     """The part of a record for nodes that do not sync its namespace. Reads invalid records of earlier versions too."""
     stored = json.loads(text)
-    return as_json(Record(stored["id"], stored.get("registers", {}), deleted=stored.get(DELETION)).location_only)
+    return as_json(NoteRecord(stored["id"], stored.get("registers", {}), deleted=stored.get(DELETION)).location_only)
 
 
 def _check(tx: Read, user: str, node: str, ticket: str | None) -> bool:

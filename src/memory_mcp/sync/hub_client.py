@@ -31,7 +31,7 @@ from memory_mcp.sync.protocol import (
     count_values,
     printable,
 )
-from memory_mcp.sync.records import ID, Moment, Record, as_json, parse
+from memory_mcp.sync.records import ID, Moment, NoteRecord, as_json, parse
 
 URL = r"^https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+])(:[0-9]{1,5})?(/[A-Za-z0-9._~/-]*)?$"
 REQUEST_TIMEOUT_S = 60.0
@@ -43,7 +43,7 @@ MAX_SHOWN_CHARS = 300  # of a hub's message
 
 
 log = logging.getLogger(__name__)
-A = TypeVar("A", bound="_HubAnswer")
+A = TypeVar("A", bound="_HubBody")
 
 
 class NodeForked(Conflict):
@@ -51,17 +51,17 @@ class NodeForked(Conflict):
 
 
 @dataclass(frozen=True)
-class Answer:
+class HubAnswer:
     hub_now: str
     ticket: str
-    records: list[Record]  # after a push: those for which the hub had newer values
+    records: list[NoteRecord]  # after a push: those for which the hub had newer values
     refused: dict[str, str]  # reasons by id
     cursor: int = 0
     left: int = 0
     skipped: list[SkippedRecord] = field(default_factory=list)  # invalid records
 
 
-class _HubAnswer(BaseModel):
+class _HubBody(BaseModel):
     """Fields of every answer of a hub. Unknown fields, from a newer hub, are ignored."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(strict=True)
@@ -75,12 +75,12 @@ class _Refused(BaseModel):
     message: str
 
 
-class _Pushed(_HubAnswer):
+class _Pushed(_HubBody):
     refused: Annotated[list[_Refused], Field(max_length=MAX_RECORDS)]
     merged: Annotated[list[Any], Field(max_length=MAX_RECORDS)]
 
 
-class _Pulled(_HubAnswer):
+class _Pulled(_HubBody):
     cursor: Annotated[int, Field(ge=0, le=MAX_CURSOR)]
     records: Annotated[list[Any], Field(max_length=MAX_RECORDS)]
     left: Annotated[int, Field(ge=0, le=MAX_CURSOR)]
@@ -129,7 +129,7 @@ class HubClient:
     def close(self) -> None:
         self._client.close()
 
-    def push(self, node: str, ticket: str | None, seal: str | None, records: Sequence[Record]) -> Answer:
+    def push(self, node: str, ticket: str | None, seal: str | None, records: Sequence[NoteRecord]) -> HubAnswer:
         """Raises Forked, RateLimited, or Unavailable; then it is unknown which records arrived."""
         body = {"node": node, "ticket": ticket, "seal": seal, "records": [as_json(one) for one in records]}
         answer = self._parse(_Pushed, self._post("push", body))
@@ -138,18 +138,18 @@ class HubClient:
             one.id: printable(one.message, MAX_SHOWN_CHARS) for one in answer.refused if one.id and one.id in sent
         }
         taken, skipped = parse_all(answer.merged)
-        return Answer(answer.now, answer.ticket, taken, refused, skipped=skipped)
+        return HubAnswer(answer.now, answer.ticket, taken, refused, skipped=skipped)
 
     def pull(
         self, node: str, ticket: str | None, seal: str | None, namespace: str, after: int, *, own: bool, limit: int
-    ) -> Answer:
+    ) -> HubAnswer:
         where = {"namespace": namespace, "after": after, "own": own, "limit": limit}
         answer = self._parse(_Pulled, self._post("pull", {"node": node, "ticket": ticket, "seal": seal, **where}))
         is_stuck = answer.left and (answer.cursor == after or not answer.records)
         if answer.cursor < after or is_stuck:
             raise _no_hub(self._url, "Its pages do not come to an end.")
         taken, skipped = parse_all(answer.records)
-        return Answer(answer.now, answer.ticket, taken, {}, answer.cursor, answer.left, skipped)
+        return HubAnswer(answer.now, answer.ticket, taken, {}, answer.cursor, answer.left, skipped)
 
     def _post(self, verb: str, arguments: dict[str, Any]) -> Any:
         import httpx2
@@ -238,7 +238,7 @@ def _no_hub(url: str, why: str = "") -> Unavailable:
     return Unavailable(" ".join(filter(None, [f"The server at {url} is not a hub.", why, "Check the address."])))
 
 
-def parse_all(data: Iterable[object]) -> tuple[list[Record], list[SkippedRecord]]:
+def parse_all(data: Iterable[object]) -> tuple[list[NoteRecord], list[SkippedRecord]]:
     """The valid records and the skipped ones, which a newer version may have written."""
     records, skipped = [], []
     for one in data:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from memory_mcp.sync.records import Record
+from memory_mcp.sync.records import NoteRecord
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Outgoing:
     """A record in the outbox. If the note changes, it gets a new ticket."""
 
     ticket: int
-    record: Record
+    record: NoteRecord
 
 
 class Replica(Protocol):
@@ -90,7 +90,7 @@ class Replica(Protocol):
         self,
         outgoing: Sequence[Outgoing],
         refused: Mapping[str, str],
-        merged: Sequence[Record],
+        merged: Sequence[NoteRecord],
         ticket: str,
         hub_now: str,
         skipped: Sequence[SkippedRecord] = (),
@@ -100,7 +100,7 @@ class Replica(Protocol):
     def merge_page(
         self,
         start: NamespaceCursor,
-        records: Sequence[Record],
+        records: Sequence[NoteRecord],
         cursor: int,
         ticket: str,
         left: int,

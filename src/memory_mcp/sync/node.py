@@ -18,10 +18,10 @@ from memory_mcp.names import new_namespace
 from memory_mcp.progress import ReportProgress, report_nothing
 from memory_mcp.sync import encryption
 from memory_mcp.sync.encryption import Seal
-from memory_mcp.sync.hub_client import Answer, HubClient, NodeForked, checked_key, checked_url
+from memory_mcp.sync.hub_client import HubAnswer, HubClient, NodeForked, checked_key, checked_url
 from memory_mcp.sync.model import NamespaceCursor, Replica, ReplicaState, SkippedRecord, SyncedNamespace
 from memory_mcp.sync.protocol import MAX_RECORDS
-from memory_mcp.sync.records import Record, check_values
+from memory_mcp.sync.records import NoteRecord, check_values
 
 LINK_FILE = "sync.json"  # in a user's folder; never part of a backup or an export
 NO_NAMESPACE = "?"  # to check whether a key may pull
@@ -302,7 +302,7 @@ class _Exchange:
             self._report_progress("sending", sent, max(sent, waiting))
         return sent, refused
 
-    def _request(self, send: Callable[[], Answer]) -> Answer:
+    def _request(self, send: Callable[[], HubAnswer]) -> HubAnswer:
         """Send a request, wait if the rate is limited, and adjust to the hub's clock."""
         while True:
             before = self._now_ms()
@@ -325,10 +325,10 @@ class _Exchange:
     def _fingerprint(self) -> str | None:
         return self._seal.fingerprint if self._seal else None
 
-    def _seal_all(self, records: Sequence[Record]) -> list[Record]:
+    def _seal_all(self, records: Sequence[NoteRecord]) -> list[NoteRecord]:
         return [self._seal.seal(record) for record in records] if self._seal else list(records)
 
-    def _open_all(self, answer: Answer) -> tuple[list[Record], list[SkippedRecord]]:
+    def _open_all(self, answer: HubAnswer) -> tuple[list[NoteRecord], list[SkippedRecord]]:
         """The records of an answer that can be merged, and the skipped ones."""
         records, skipped = [], list(answer.skipped)
         for sealed in answer.records:

@@ -71,7 +71,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True)
-class Record:
+class NoteRecord:
     """All that a node knows of one note. Missing fields are unknown."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -96,15 +96,15 @@ class Record:
         return [register[0] for register in self.registers.values()] + ([self.deleted] if self.deleted else [])
 
     @property
-    def location_only(self) -> "Record":
+    def location_only(self) -> "NoteRecord":
         """The part for nodes that do not sync its namespace: only that the note moved there or was deleted."""
-        return Record(
+        return NoteRecord(
             self.id,
             {name: value for name, value in self.registers.items() if name in (NAMESPACE, DELETION)},
             deleted=self.deleted,
         )
 
-    def with_hub_values(self, hub: "Record") -> "Record":
+    def with_hub_values(self, hub: "NoteRecord") -> "NoteRecord":
         """The same record with the hub's values at equal stamps. Two copies of one node write such values, and the hub
         orders them in their sealed form."""
         decided = {
@@ -115,13 +115,13 @@ class Record:
         return replace(self, registers={**self.registers, **decided})
 
 
-def merge(one: Record, other: Record) -> Record:
+def merge(one: NoteRecord, other: NoteRecord) -> NoteRecord:
     """The merge of two records. A deletion always wins, and removes all other values."""
     deleted = _later(one.deleted, other.deleted)
     registers = _registers(one.registers, other.registers)
     if deleted:
-        return Record(one.id, registers, deleted=deleted).location_only
-    return Record(
+        return NoteRecord(one.id, registers, deleted=deleted).location_only
+    return NoteRecord(
         one.id,
         registers,
         importance=_later(one.importance, other.importance),
@@ -161,7 +161,7 @@ def milliseconds(stamp: str) -> int:
     return int(stamp[:15])
 
 
-def limit_times(record: Record, latest: str) -> Record:
+def limit_times(record: NoteRecord, latest: str) -> NoteRecord:
     """Limit times from a clock that runs ahead: otherwise no later change would win."""
     return replace(
         record,
@@ -173,7 +173,7 @@ def limit_times(record: Record, latest: str) -> Record:
 # As JSON
 
 
-def as_json(record: Record) -> dict[str, Any]:
+def as_json(record: NoteRecord) -> dict[str, Any]:
     """Without unknown fields."""
     values = {**vars(record), DELETION: record.deleted}
     return {name: values[name] for name in FIELDS if values[name] is not None}
@@ -182,7 +182,7 @@ def as_json(record: Record) -> dict[str, Any]:
 FIELDS = ("id", "registers", "importance", "last_referenced_at", "updated_at", "created", DELETION)
 
 
-def parse(data: object) -> Record:
+def parse(data: object) -> NoteRecord:
     """A record from another node, sealed or not. Raises Invalid."""
     try:
         record = _adapter().validate_python(data)
@@ -200,7 +200,7 @@ def parse(data: object) -> Record:
     return record
 
 
-def check_size(record: Record) -> None:
+def check_size(record: NoteRecord) -> None:
     """Raises Invalid if a merged record is too large: nodes would refuse it."""
     if len(record.registers) > MAX_FIELDS:
         raise Invalid(f"Merged with the stored record, it has over {MAX_FIELDS:,} fields.")
@@ -211,7 +211,7 @@ def check_size(record: Record) -> None:
         raise Invalid(f"Merged with the stored record, it has over {MAX_RECORD_VALUES:,} values.")
 
 
-def check_values(record: Record) -> None:
+def check_values(record: NoteRecord) -> None:
     """Check the values of all known fields. Not for sealed records. Raises Invalid."""
     for name, register in record.registers.items():
         value = register[1] if len(register) == 2 else None
@@ -263,5 +263,5 @@ def _is_deeper(value: Any, depth: int) -> bool:
 
 
 @cache
-def _adapter() -> TypeAdapter[Record]:
-    return TypeAdapter(Record)
+def _adapter() -> TypeAdapter[NoteRecord]:
+    return TypeAdapter(NoteRecord)

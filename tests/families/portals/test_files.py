@@ -32,7 +32,7 @@ from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.isolation.landlock import version as landlock_version
 from memory_mcp.errors import AppError, Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families.portals import allowed_folders, downloads, storage
-from memory_mcp.families.portals.model import ColumnChoices, Exported, Format, Record
+from memory_mcp.families.portals.model import ColumnChoices, Exported, FileFormat, Record
 from tests.families.notes.calls import call, refusal
 from tests.families.portals.calls import (
     CALLER,
@@ -150,7 +150,9 @@ def test_json_is_an_array_or_a_record_a_line(app: App) -> None:
         assert (made.tables, made.rows) == ([], 2)
 
 
-def _export(app: App, destination: str, format_: Format, *, query: str | None = None, table: str | None = None) -> Any:
+def _export(
+    app: App, destination: str, format_: FileFormat, *, query: str | None = None, table: str | None = None
+) -> Any:
     return app.portals.exports.export_file(CALLER, PORTAL, destination, format_, table, query, lambda *progress: None)
 
 
@@ -216,7 +218,7 @@ def test_values_are_read_by_the_rule_for_records(app: App, imports: Path, table:
 
 
 def _import(
-    app: App, source: str, format_: Format, *, table: str | None = None, portal: str = PORTAL, **mapping: str
+    app: App, source: str, format_: FileFormat, *, table: str | None = None, portal: str = PORTAL, **mapping: str
 ) -> Any:
     return app.portals.imports.import_file(
         *(CALLER, portal, source, format_, table, lambda *progress: None),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from memory_mcp.families.portals.model import Format
+from memory_mcp.families.portals.model import FileFormat
 from tests.families.notes.calls import call, refusal
 from tests.families.portals.calls import PORTAL, query, tables, types, write
 
@@ -23,7 +23,7 @@ def imports(data_dir: Path) -> Path:
     return data_dir / "imports"
 
 
-async def preview(client: Client, source: str, format_: Format, **more: Any) -> dict[str, Any]:
+async def preview(client: Client, source: str, format_: FileFormat, **more: Any) -> dict[str, Any]:
     return await call(client, "portal_preview", portalUri=PORTAL, source=source, format=format_, **more)
 
 

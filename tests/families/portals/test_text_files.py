@@ -11,7 +11,7 @@ from memory_mcp.app import App
 from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.portals import text_files
-from memory_mcp.families.portals.model import Format
+from memory_mcp.families.portals.model import FileFormat
 from tests.families.portals.calls import CALLER, PORTAL, put, query_operation
 
 
@@ -21,7 +21,7 @@ def imports(data_dir: Path) -> Path:
     return data_dir / "imports"
 
 
-def bring_in(app: App, table: str, content: str | bytes, format_: Format) -> int:
+def bring_in(app: App, table: str, content: str | bytes, format_: FileFormat) -> int:
     path = app.settings.data_dir / "imports" / f"{table}.{format_}"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     found = app.portals.imports.import_file(CALLER, PORTAL, path.name, format_, table, lambda *progress: None)
@@ -77,7 +77,9 @@ def test_an_engine_ends_if_it_does_not_stop_after_its_client_left(app: App, data
 
 @pytest.mark.usefixtures("imports")
 @pytest.mark.parametrize(("content", "format_"), [("id,v\n1,a\n,b\n", "csv"), ('[{"id":1,"v":"a"},{"v":"b"}]', "json")])
-def test_a_missing_id_is_null_or_refused_and_never_zero(app: App, table: str, content: str, format_: Format) -> None:
+def test_a_missing_id_is_null_or_refused_and_never_zero(
+    app: App, table: str, content: str, format_: FileFormat
+) -> None:
     assert bring_in(app, table, content, format_) == 2
     assert types(app, table) == {"id": "Nullable(Int64)", "v": "Nullable(String)"}
     assert [row["id"] for row in query_operation(app, f"SELECT id FROM {table} ORDER BY v")] == [1, None]
@@ -106,7 +108,7 @@ def test_missing_fields_of_messages_are_filled_in_from_files_too(app: App) -> No
         ('{"cafe\\u0301": "\\u0065\\u0301"}', "json"),
     ],
 )
-def test_texts_and_names_of_columns_are_in_nfc(app: App, table: str, content: str, format_: Format) -> None:
+def test_texts_and_names_of_columns_are_in_nfc(app: App, table: str, content: str, format_: FileFormat) -> None:
     bring_in(app, table, content, format_)
     assert query_operation(app, f"SELECT * FROM {table} WHERE `caf\u00e9` = {{t:String}}", t="\u00e9") == [
         {"caf\u00e9": "\u00e9"}
@@ -152,7 +154,7 @@ def test_a_long_text_is_put_into_nfc_where_it_is_parted_too(tmp_path: Path) -> N
     ],
 )
 def test_a_value_that_the_engine_would_change_is_refused(
-    app: App, table: str, content: str, format_: Format, message: str
+    app: App, table: str, content: str, format_: FileFormat, message: str
 ) -> None:
     with pytest.raises(Invalid, match=r"^source: ") as refused:
         bring_in(app, table, content, format_)
@@ -174,7 +176,7 @@ def test_a_value_that_the_engine_would_change_is_refused(
         ('[{"s": "1"}, {"s": 2}]', "json"),
     ],
 )
-def test_a_value_that_does_not_fit_an_existing_column_is_named(app: App, content: str, format_: Format) -> None:
+def test_a_value_that_does_not_fit_an_existing_column_is_named(app: App, content: str, format_: FileFormat) -> None:
     put(app, "there", [{"n": 1, "f": 1.5, "s": "x"}])
     name = content.strip('[{"')[0]
     with pytest.raises(Invalid, match=f"'{name}' (of record 2 (is .*, which )?does not fit|holds)"):

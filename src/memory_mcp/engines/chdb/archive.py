@@ -16,7 +16,7 @@ from posixpath import normpath
 from typing import IO, Any
 from xml.etree import ElementTree
 
-from memory_mcp.engines.chdb.sql_policy import Functions, Node, nodes_of
+from memory_mcp.engines.chdb.sql_policy import Functions, SyntaxNode, nodes_of
 from memory_mcp.errors import Invalid
 
 MANIFEST = "mcp-portal.json"
@@ -200,7 +200,7 @@ def _chunks(file: IO[bytes], part: _Part) -> Iterator[bytes]:
         yield chunk
 
 
-def check_statements(path: Path, parse: Callable[[str], Node], functions: Functions) -> None:
+def check_statements(path: Path, parse: Callable[[str], SyntaxNode], functions: Functions) -> None:
     """Raises DamagedArchive unless the file makes plain tables and nothing else."""
     with path.open("rb") as file:
         parts = _parts(file)
@@ -244,7 +244,7 @@ def _contents(text: bytes) -> dict[str, str]:
     return contents
 
 
-def _is_plain(tree: Node) -> bool:
+def _is_plain(tree: SyntaxNode) -> bool:
     """Whether a table has only columns, a sort order, and defaults that are values, ids or times."""
     storage, columns = tree.get("storage") or {}, tree.get("columns_list") or {}
     declared = (columns.get("columns") or {}).get("children") or []
@@ -260,11 +260,11 @@ def _is_plain(tree: Node) -> bool:
     )
 
 
-def _has_only(node: Node, names: Set[str]) -> bool:
+def _has_only(node: SyntaxNode, names: Set[str]) -> bool:
     return {name for name, value in node.items() if value} <= names
 
 
-def check_statement(name: str, tree: Node, functions: Functions) -> None:
+def check_statement(name: str, tree: SyntaxNode, functions: Functions) -> None:
     """Raises DamagedArchive unless a statement, by its name in a backup, makes a plain table or the database itself."""
     if tree.get("type") != "CreateQuery":
         raise DamagedArchive(f"{name} in this portal file makes something else than a table.")

@@ -28,7 +28,7 @@ from memory_mcp.engines.chdb.portal_socket import LEAVE_GRACE_S, PortalFolderHan
 from memory_mcp.engines.chdb.priority import Priority
 from memory_mcp.engines.chdb.process import ENDED_ITSELF, HELLO_TIMEOUT_S
 
-Answer = tuple[dict[str, Any], bytes]
+EngineAnswer = tuple[dict[str, Any], bytes]
 
 
 class Broker:
@@ -108,7 +108,7 @@ class Broker:
                 sys.stderr.flush()
                 os._exit(ENDED_ITSELF)
 
-    def _answer(self, client: EngineClient, reader: Reader, request: dict[str, Any], data: bytes) -> Answer:
+    def _answer(self, client: EngineClient, reader: Reader, request: dict[str, Any], data: bytes) -> EngineAnswer:
         try:
             return {"ok": True}, self._run(client, reader, request, data)
         except archive.DamagedArchive as exc:
@@ -164,7 +164,7 @@ class Broker:
                     os._exit(0)
 
 
-def _failure(kind: str, message: str, code: int = 0) -> Answer:
+def _failure(kind: str, message: str, code: int = 0) -> EngineAnswer:
     return {"ok": False, "kind": kind, "message": message, "code": code}, b""
 
 

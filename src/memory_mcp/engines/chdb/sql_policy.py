@@ -13,7 +13,7 @@ from memory_mcp.engines.chdb.data_types import DataTypes
 from memory_mcp.errors import shorten
 from memory_mcp.nearness import nearest_one
 
-Node = dict[str, Any]
+SyntaxNode = dict[str, Any]
 
 _SAFE_CATEGORIES = {
     *("Aggregate Functions", "Type Conversion", "Dates and Times", "Arrays", "String", "String Search", "JSON"),
@@ -126,7 +126,7 @@ class Functions:
     @classmethod
     def listed(
         cls,
-        rows: Iterable[Node],
+        rows: Iterable[SyntaxNode],
         combinators: Iterable[str],
         table_functions: Iterable[str],
         types: DataTypes,
@@ -175,7 +175,7 @@ class Functions:
         return {name.lower() for name in self.aggregates}
 
 
-def _is_safe(row: Node) -> bool:
+def _is_safe(row: SyntaxNode) -> bool:
     return (
         row["origin"] == "System"
         and row["name"] not in _UNWANTED
@@ -183,7 +183,7 @@ def _is_safe(row: Node) -> bool:
     )
 
 
-def check(tree: Node, functions: Functions, tables: Mapping[str, Set[str]]) -> None:
+def check(tree: SyntaxNode, functions: Functions, tables: Mapping[str, Set[str]]) -> None:
     """Raises QueryRefused unless the tree is one SELECT over these tables, and harmless.
 
     `tables` are by database; those of DATABASE need not be named with it.
@@ -212,7 +212,7 @@ class _Inspection:
     named: Set[str]  # by WITH
     lambdas: Set[str]
 
-    def at(self, node: Node, key: str) -> None:
+    def at(self, node: SyntaxNode, key: str) -> None:
         kind = node.get("type")
         if kind is None:
             return
@@ -221,7 +221,7 @@ class _Inspection:
         for clause in _CLAUSES:
             if node.get(clause):
                 raise QueryRefused("SETTINGS, FORMAT and INTO OUTFILE are not possible here. Leave them out.")
-        look: Callable[[Node], None] | None = {
+        look: Callable[[SyntaxNode], None] | None = {
             "ColumnsApplyTransformer": self._at_apply,
             "TableIdentifier": self._at_table,
             "Identifier": self._at_identifier,
@@ -233,7 +233,7 @@ class _Inspection:
         elif look:
             look(node)
 
-    def _at_function(self, node: Node, *, is_table: bool) -> None:
+    def _at_function(self, node: SyntaxNode, *, is_table: bool) -> None:
         name = node["name"]
         if is_table:
             if name not in _TABLE_FUNCTIONS:
@@ -256,7 +256,7 @@ class _Inspection:
             message += f" Did you mean {meant}?"
         raise QueryRefused(message, "unknown_function", meant)
 
-    def _check_names(self, function: str, arguments: list[Node], *, is_table: bool) -> None:
+    def _check_names(self, function: str, arguments: list[SyntaxNode], *, is_table: bool) -> None:
         """Types and aggregate functions that are named in texts: such a text must be a literal, and name
         something allowed. One that is computed, or comes in a parameter, could name anything."""
         plain = function.lower()
@@ -276,7 +276,7 @@ class _Inspection:
             if not allows(text):
                 raise QueryRefused(f"{function}: the {kind} {text!r} is not possible here.")
 
-    def _check_structure(self, function: str, arguments: list[Node]) -> None:
+    def _check_structure(self, function: str, arguments: list[SyntaxNode]) -> None:
         """The first argument of values(…) may be a text that names columns and their types. It must be a literal."""
         first = arguments[0] if arguments else {}
         if (structure := _text(first)) is not None:
@@ -289,7 +289,7 @@ class _Inspection:
         """Whether a text, which may be the columns of a table or just a value, names only types that are allowed."""
         return not _STATE.search(text) and ("\\" not in text or self.functions.types.allow_text(text))
 
-    def _at_argument(self, function: str, position: int, argument: Node) -> None:
+    def _at_argument(self, function: str, position: int, argument: SyntaxNode) -> None:
         if argument.get("type") == "Identifier":
             parts = _parts(argument)
             if function.lower() in self.functions.in_operators and position == 1:
@@ -297,28 +297,28 @@ class _Inspection:
             elif len(parts) == 1 and parts[0].lower() in self.functions.known and not self.functions.allow(parts[0]):
                 raise QueryRefused(f"{parts[0]!r} is also the name of a function. Write the column with its table.")
 
-    def _at_apply(self, node: Node) -> None:
+    def _at_apply(self, node: SyntaxNode) -> None:
         name = node.get("func_name")
         if name and not self.functions.allow(name):
             self._check_known(name)
             raise QueryRefused(f"The function {name!r} is not possible here.")
 
-    def _at_table(self, node: Node) -> None:
+    def _at_table(self, node: SyntaxNode) -> None:
         self._at_identifier(node)
         self._check_table(_parts(node))
 
-    def _at_identifier(self, node: Node) -> None:
+    def _at_identifier(self, node: SyntaxNode) -> None:
         if node.get("children"):
             raise QueryRefused("Names cannot be parameters here. Write them out.")
         for part in _parts(node):  # of a column, and which of its types is meant
             if _STATE.search(part) or "\\" in part:
                 raise QueryRefused("States of aggregate functions are not possible here.")
 
-    def _at_parameter(self, node: Node) -> None:
+    def _at_parameter(self, node: SyntaxNode) -> None:
         if not _PARAMETER.match(node.get("param_type", "")):
             raise QueryRefused(f"A parameter cannot be of the type {node.get('param_type')!r} here.")
 
-    def _at_type(self, node: Node) -> None:
+    def _at_type(self, node: SyntaxNode) -> None:
         if not self.functions.types.allow(str(node.get("name"))):
             raise QueryRefused(f"The type {node.get('name')!r} is not possible here.")
 
@@ -340,7 +340,7 @@ class _Inspection:
         return QueryRefused(f"{message} It has: {listed}.", "unknown_table")
 
 
-def parameters(tree: Node) -> dict[str, str]:
+def parameters(tree: SyntaxNode) -> dict[str, str]:
     """The types of a query's parameters, by name."""
     return {node["name"]: node["param_type"] for node, _ in nodes_of(tree) if node.get("type") == "QueryParameter"}
 
@@ -364,17 +364,17 @@ def renamed(node: Any, databases: Mapping[str, str], tables: Mapping[str, Set[st
     return node
 
 
-def _text(node: Node) -> str | None:
+def _text(node: SyntaxNode) -> str | None:
     """The text of a node that is a literal; None for anything else."""
     value = node.get("value") if node.get("type") == "Literal" else None
     return str(value["value"]) if isinstance(value, dict) and value.get("field_type") == "String" else None
 
 
-def _parts(node: Node) -> list[str]:
+def _parts(node: SyntaxNode) -> list[str]:
     return [str(part) for part in node.get("name_parts") or [node.get("name")]]
 
 
-def nodes_of(node: Any, key: str = "") -> Iterable[tuple[Node, str]]:
+def nodes_of(node: Any, key: str = "") -> Iterable[tuple[SyntaxNode, str]]:
     """Every node of a tree with its key in the parent, but not the values of literals."""
     if isinstance(node, dict):
         if "field_type" in node and "type" not in node:

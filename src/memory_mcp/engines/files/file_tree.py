@@ -11,12 +11,11 @@ from pathlib import Path
 from memory_mcp.engines.files import data_directory
 from memory_mcp.engines.files.atomic_write import UNFINISHED
 from memory_mcp.engines.files.rooted_folder import Root
+from memory_mcp.engines.files.signature import SETTLED_NS, UNSETTLED, Signature, signature_of
 from memory_mcp.engines.files.staging import PREFIX
 from memory_mcp.progress import ReportProgress, report_nothing, track
 
 MARKDOWN = ".md"
-UNSETTLED_NS = 50_000_000  # after a change: within it, a second change may leave the file's time as it is
-Signature = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,9 @@ class Tree:
             (self.copy / path).unlink(missing_ok=True)
         known, self._copied, self.left_out = self._copied, {}, []
         for path, signature in track(found.items(), self.name, len(found), report_progress):
-            is_settled = signature[0] < time.time_ns() - UNSETTLED_NS
+            is_settled = signature[0] < time.time_ns() - SETTLED_NS
             if known.get(path) == signature or self._copy(path):
-                self._copied[path] = signature if is_settled else (0, 0, 0)
+                self._copied[path] = signature if is_settled else UNSETTLED
 
     def files(self) -> list[tuple[Path, str]]:
         """The copied files, each with its name in the archive."""
@@ -78,7 +77,7 @@ class Tree:
         return True
 
     def _walk(self, folder: Path, way: str) -> Iterator[tuple[str, Signature]]:
-        """Every regular file with its time, size and identity. Symlinks are not followed."""
+        """Every regular file with its signature. Symlinks are not followed."""
         try:
             entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
         except OSError:  # it is removed by now, or may not be read
@@ -98,4 +97,4 @@ class Tree:
                     continue
                 yield from self._walk(folder / entry.name, f"{path}/")
             elif stat.S_ISREG(found.st_mode) and (not self.markdown_only or entry.name.endswith(MARKDOWN)):
-                yield path, (found.st_mtime_ns, found.st_size, found.st_ino)
+                yield path, signature_of(found)

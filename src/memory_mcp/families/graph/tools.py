@@ -24,10 +24,10 @@ from memory_mcp.families.graph.operations import Graph
 from memory_mcp.families.graph.references import ENTITY, PROJECT
 
 # What is looked up needs no lower bound: nothing has an empty name.
-Name = Annotated[str, Field(max_length=512), PROJECT]  # of a project; other programs make projects too
+ProjectName = Annotated[str, Field(max_length=512), PROJECT]  # of a project; other programs make projects too
 EntityName = Annotated[str, Field(max_length=512), ENTITY]
 Text = Annotated[str, Field(min_length=1, max_length=1024 * 1024)]
-Kind = Annotated[str, Field(min_length=1, max_length=128)]
+TypeName = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 def _spelled_out(default: Any) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def create_project(call: Call[Graph], arguments: CreateProject) -> Project:
 
 
 class SwitchProject(Arguments):
-    name: Name = Field(description="Name of the project to switch to")
+    name: ProjectName = Field(description="Name of the project to switch to")
 
 
 @graph.tool(
@@ -87,7 +87,7 @@ def get_current_project(call: Call[Graph], arguments: NoArguments) -> ProjectRes
 
 
 class ArchiveProject(Arguments):
-    name: Name = Field(description="Name of the project to archive")
+    name: ProjectName = Field(description="Name of the project to archive")
 
 
 @graph.tool(
@@ -104,7 +104,7 @@ def archive_project(call: Call[Graph], arguments: ArchiveProject) -> ProjectResu
 
 
 class DeleteProject(Arguments):
-    name: Name = Field(description="Name of the project to permanently delete")
+    name: ProjectName = Field(description="Name of the project to permanently delete")
 
 
 @graph.tool(
@@ -122,7 +122,7 @@ def delete_project(call: Call[Graph], arguments: DeleteProject) -> ProjectResult
 
 
 class RestoreProject(Arguments):
-    name: Name = Field(description="Name of the archived project to restore")
+    name: ProjectName = Field(description="Name of the archived project to restore")
 
 
 @graph.tool(
@@ -141,12 +141,12 @@ def restore_project(call: Call[Graph], arguments: RestoreProject) -> Project:
 
 
 class InProject(Arguments):
-    project: Name | None = None
+    project: ProjectName | None = None
 
 
 class EntityToCreate(Arguments):
     name: Annotated[str, Field(min_length=1, max_length=512), READABLE]
-    entity_type: Annotated[Kind, READABLE] = Field(description="Entity type (e.g., person, technology, concept)")
+    entity_type: Annotated[TypeName, READABLE] = Field(description="Entity type (e.g., person, technology, concept)")
     observations: list[Text] = Field(
         [],
         max_length=1000,
@@ -185,13 +185,13 @@ def add_observations(call: Call[Graph], arguments: AddObservations) -> Observed:
 class RelationNamed(Arguments):
     source: EntityName = Field(alias="from")
     target: EntityName = Field(alias="to")
-    relation_type: Kind
+    relation_type: TypeName
 
 
 class RelationToCreate(RelationNamed):
     source: EntityName = Field(alias="from", description="Source entity name")
     target: EntityName = Field(alias="to", description="Target entity name")
-    relation_type: Kind = Field(description="Relation type in active voice (e.g., uses, depends_on, manages)")
+    relation_type: TypeName = Field(description="Relation type in active voice (e.g., uses, depends_on, manages)")
 
 
 def _named_relations(relations: Sequence[RelationNamed]) -> list[NamedRelation]:

@@ -11,7 +11,7 @@ from memory_mcp.families.notes.model import Breakdown, NoteHit, NoteQuery
 from memory_mcp.families.notes.storage import index, links, lists, notes
 from memory_mcp.search import ranking
 from memory_mcp.search_index import hybrid_search
-from memory_mcp.search_index.hybrid_search import DIGITS, HybridSearch, Parts
+from memory_mcp.search_index.hybrid_search import DIGITS, HybridSearch, ScoreParts
 from memory_mcp.search_index.storage import vectors
 from memory_mcp.search_index.vector_search import QueryVector, VectorSearch
 
@@ -19,8 +19,8 @@ from memory_mcp.search_index.vector_search import QueryVector, VectorSearch
 @dataclass(frozen=True)
 class RankedNote:
     seq: int
-    parts: Parts
-    nearest_part: int = 0  # of its text, in meaning
+    parts: ScoreParts
+    nearest_chunk: int = 0  # of its text, in meaning, by number
     closeness: float | None = None
 
     @cached_property
@@ -74,7 +74,7 @@ class NoteSearch:
                 parts |= {seq: candidates.parts(seq, one) for seq, one in notes.importances(tx, late).items()}
         page = order[self.query.offset : self.query.end + 1]
         near = candidates.near
-        ranked = [RankedNote(seq, parts[seq], near.parts.get(seq, 0), near.closeness.get(seq)) for seq in page]
+        ranked = [RankedNote(seq, parts[seq], near.chunks.get(seq, 0), near.closeness.get(seq)) for seq in page]
         return ranked, candidates.notice
 
     def _successors_first(
@@ -96,7 +96,7 @@ class NoteSearch:
         return NoteHit(
             id=note.id,
             title=note.title,
-            snippet=hybrid_search.snippet(self.query.query, stored.own_title, note.content, ranked.nearest_part),
+            snippet=hybrid_search.snippet(self.query.query, stored.own_title, note.content, ranked.nearest_chunk),
             tags=note.tags,
             importance=note.importance,
             namespace=note.namespace,
@@ -111,7 +111,7 @@ class NoteSearch:
         )
 
 
-def _with_sessions(parts: Mapping[int, Parts], sessions: Mapping[int, str]) -> dict[int, Parts]:
+def _with_sessions(parts: Mapping[int, ScoreParts], sessions: Mapping[int, str]) -> dict[int, ScoreParts]:
     """Reduce the cosine part of notes whose sessions fit less well than the best one."""
     distances = ranking.session_distances({seq: hybrid_search.score(one) for seq, one in parts.items()}, sessions)
     return {

@@ -9,13 +9,19 @@ from contextlib import contextmanager
 
 from memory_mcp.engines.transactions import Read, UserDatabase, Write
 from memory_mcp.errors import Invalid, NotFound, Unavailable
-from memory_mcp.families.notes.replica_merge import Marks, ReplicaChanges, link_waiting, merge_record, parse_bodies
+from memory_mcp.families.notes.replica_merge import (
+    MarksByContent,
+    ReplicaChanges,
+    link_waiting,
+    merge_record,
+    parse_bodies,
+)
 from memory_mcp.families.notes.replica_records import first_within, records_of
 from memory_mcp.families.notes.storage import notes
 from memory_mcp.families.notes.storage.sync import clock, fields, namespaces, outbox, wikilinks
 from memory_mcp.sync.model import NamespaceCursor, Outgoing, ReplicaState, SkippedRecord, SyncedNamespace
 from memory_mcp.sync.protocol import MAX_AHEAD_MS
-from memory_mcp.sync.records import Record
+from memory_mcp.sync.records import NoteRecord
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +95,7 @@ class NoteReplica:
         self,
         outgoing: Sequence[Outgoing],
         refused: Mapping[str, str],
-        merged: Sequence[Record],
+        merged: Sequence[NoteRecord],
         ticket: str,
         hub_now: str,
         skipped: Sequence[SkippedRecord] = (),
@@ -111,7 +117,7 @@ class NoteReplica:
     def merge_page(
         self,
         start: NamespaceCursor,
-        records: Sequence[Record],
+        records: Sequence[NoteRecord],
         cursor: int,
         ticket: str,
         left: int,
@@ -157,8 +163,8 @@ class NoteReplica:
     def _merge_all(
         self,
         tx: Write,
-        records: Sequence[Record],
-        marks: Marks,
+        records: Sequence[NoteRecord],
+        marks: MarksByContent,
         skipped: Sequence[SkippedRecord],
         *,
         namespace: str | None,

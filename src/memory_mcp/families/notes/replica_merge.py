@@ -21,9 +21,9 @@ from memory_mcp.families.notes.replica_records import (
 from memory_mcp.families.notes.storage import index, links, notes
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import fields, namespaces, outbox
-from memory_mcp.sync.records import NAMESPACE, Record, Register, merge
+from memory_mcp.sync.records import NAMESPACE, NoteRecord, Register, merge
 
-Marks = Mapping[str, markdown.Marks]
+MarksByContent = Mapping[str, markdown.Marks]
 
 
 @dataclass
@@ -34,13 +34,13 @@ class ReplicaChanges:
     linked: list[str] = field(default_factory=list)
 
 
-def parse_bodies(records: Iterable[Record]) -> Marks:
+def parse_bodies(records: Iterable[NoteRecord]) -> MarksByContent:
     """The tags and links in the bodies, by body. Parsing may take long, so it happens before the transaction."""
     bodies = {value for record in records if isinstance(value := value_of(record, "content"), str)}
     return {body: markdown.marks(body) for body in bodies}
 
 
-def _admit(tx: Write, stored: StoredNote | None, arrived: Record) -> tuple[Record | None, Record | None]:
+def _admit(tx: Write, stored: StoredNote | None, arrived: NoteRecord) -> tuple[NoteRecord | None, NoteRecord | None]:
     """The local record of a note, and the part of the hub's record that this node accepts. Only decided here:
 
     - a local note in a namespace that is not enabled stays unchanged: nothing is accepted;
@@ -61,7 +61,7 @@ def _admit(tx: Write, stored: StoredNote | None, arrived: Record) -> tuple[Recor
     return here, replace(arrived, registers={**arrived.registers, NAMESPACE: here.registers[NAMESPACE]})
 
 
-def merge_record(tx: Write, user: str, arrived: Record, marks: Marks, changed: ReplicaChanges) -> bool:
+def merge_record(tx: Write, user: str, arrived: NoteRecord, marks: MarksByContent, changed: ReplicaChanges) -> bool:
     """Merge a record into the local note. False if nothing of it is accepted."""
     stored = notes.get(tx, arrived.id)
     here, record = _admit(tx, stored, arrived)
@@ -77,14 +77,14 @@ def merge_record(tx: Write, user: str, arrived: Record, marks: Marks, changed: R
     return True
 
 
-def _is_newer_than_hub(merged: Record, record: Record) -> bool:
+def _is_newer_than_hub(merged: NoteRecord, record: NoteRecord) -> bool:
     """Whether the merged record has something that the hub's `record` lacks."""
     if merged.deleted:
         return not record.deleted
     return merged != record and not is_partial(record)
 
 
-def _delete(tx: Write, stored: StoredNote | None, merged: Record, changed: ReplicaChanges) -> None:
+def _delete(tx: Write, stored: StoredNote | None, merged: NoteRecord, changed: ReplicaChanges) -> None:
     namespace = merged.namespace or (stored.note.namespace if stored else "")
     fields.add_tombstone(tx, merged.id, namespace, max(merged.stamps))
     if stored:
@@ -94,7 +94,7 @@ def _delete(tx: Write, stored: StoredNote | None, merged: Record, changed: Repli
 
 
 def _store(
-    tx: Write, user: str, stored: StoredNote | None, merged: Record, marks: Marks, changed: ReplicaChanges
+    tx: Write, user: str, stored: StoredNote | None, merged: NoteRecord, marks: MarksByContent, changed: ReplicaChanges
 ) -> None:
     if stored is None:
         if is_partial(merged):
@@ -108,7 +108,7 @@ def _store(
     changed.notes.append(stored.note)
 
 
-def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: ReplicaChanges) -> StoredNote:
+def _insert(tx: Write, user: str, merged: NoteRecord, marks: MarksByContent, changed: ReplicaChanges) -> StoredNote:
     note, has_own_title, tags = _note_from(merged, _empty_note(user, merged, tx.precise_stamp), marks)
     stored = notes.insert(tx, note, has_own_title=has_own_title, previous=None, session_id=None)
     if note.archived:
@@ -124,7 +124,9 @@ def _insert(tx: Write, user: str, merged: Record, marks: Marks, changed: Replica
     return stored
 
 
-def _rewrite(tx: Write, former: StoredNote, merged: Record, marks: Marks, changed: ReplicaChanges) -> StoredNote:
+def _rewrite(
+    tx: Write, former: StoredNote, merged: NoteRecord, marks: MarksByContent, changed: ReplicaChanges
+) -> StoredNote:
     had = notes.tags_of(tx, former.seq)
     note, has_own_title, tags = _note_from(merged, former.note, marks)
     stored = replace(former, note=note, has_own_title=has_own_title)
@@ -134,7 +136,7 @@ def _rewrite(tx: Write, former: StoredNote, merged: Record, marks: Marks, change
     return stored
 
 
-def _set_times(tx: Write, stored: StoredNote, merged: Record) -> None:
+def _set_times(tx: Write, stored: StoredNote, merged: NoteRecord) -> None:
     created_at, _ = merged.created or (stored.note.created_at, None)
     updated_at = merged.updated_at or stored.note.updated_at
     fields.set_times(tx, stored.seq, created_at, updated_at, merged.last_referenced_at)
@@ -143,7 +145,7 @@ def _set_times(tx: Write, stored: StoredNote, merged: Record) -> None:
 # The note that a record describes
 
 
-def _note_from(merged: Record, former: Note, marks: Marks) -> tuple[Note, bool, list[Tag]]:
+def _note_from(merged: NoteRecord, former: Note, marks: MarksByContent) -> tuple[Note, bool, list[Tag]]:
     """The note that a record describes, whether it has its own title, and its tags. Missing fields stay."""
     content = text_of(merged, "content", former.content)
     own_title = value_of(merged, "title")
@@ -167,7 +169,7 @@ def _note_from(merged: Record, former: Note, marks: Marks) -> tuple[Note, bool, 
     return note, bool(own_title), tags
 
 
-def _empty_note(user: str, merged: Record, now: str) -> Note:
+def _empty_note(user: str, merged: NoteRecord, now: str) -> Note:
     """An empty note for a record of a new note."""
     created_at, client = merged.created or (merged.updated_at or now, None)
     return Note(
@@ -192,7 +194,7 @@ def _empty_note(user: str, merged: Record, now: str) -> Note:
     )
 
 
-def _tags(merged: Record, namespace: str, inline: Collection[str]) -> list[Tag]:
+def _tags(merged: NoteRecord, namespace: str, inline: Collection[str]) -> list[Tag]:
     """The record's tags, in the order in which they were written."""
     given = dict(keyed_values(merged, "tag"))
     order = sorted(given, key=lambda key: (merged.registers[f"tag/{key}"][0], key))
@@ -209,7 +211,7 @@ def _tag(key: str, value: Any) -> Tag:
     return Tag(name, origin)
 
 
-def _metadata(merged: Record, former: Note) -> dict[str, Any]:
+def _metadata(merged: NoteRecord, former: Note) -> dict[str, Any]:
     """The metadata, with the local order of the keys."""
     given = dict(keyed_values(merged, "metadata"))
     kept = {key: value for key, value in former.metadata.items() if f"metadata/{key}" not in merged.registers}
@@ -217,7 +219,7 @@ def _metadata(merged: Record, former: Note) -> dict[str, Any]:
     return {key: (kept | given)[key] for key in dict.fromkeys([*order, *given])}
 
 
-def _marks_of(content: str, marks: Marks) -> markdown.Marks:
+def _marks_of(content: str, marks: MarksByContent) -> markdown.Marks:
     return marks[content] if content in marks else markdown.marks(content)
 
 

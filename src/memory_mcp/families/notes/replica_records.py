@@ -9,7 +9,7 @@ from memory_mcp.families.notes.storage import notes
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import fields
 from memory_mcp.sync.model import Outgoing
-from memory_mcp.sync.records import NAMESPACE, Record, Register
+from memory_mcp.sync.records import NAMESPACE, NoteRecord, Register
 
 PLAIN = ("content", "folder", "archived", "expires_at", NAMESPACE)
 
@@ -23,22 +23,22 @@ IMPORTANCE = "importance"  # has no stamp: the greatest wins
 # Notes as records
 
 
-def records_of(tx: Read, ids: Sequence[str]) -> dict[str, Record]:
+def records_of(tx: Read, ids: Sequence[str]) -> dict[str, NoteRecord]:
     """The records of existing and of permanently deleted notes."""
     seqs = fields.seqs_of(tx, ids)
     stamps, tags = fields.fields(tx, seqs.values()), fields.tags_sent(tx, seqs.values())
     found = {stored.note.id: stored for stored in notes.by_seq(tx, list(seqs.values()))}
     records = {id_: _record(found[id_], stamps[seq], tags[seq]) for id_, seq in seqs.items()}
     for id_, (namespace, stamp) in fields.tombstones(tx, ids).items():
-        records[id_] = Record(id_, {NAMESPACE: (stamp, namespace)}, deleted=stamp)
+        records[id_] = NoteRecord(id_, {NAMESPACE: (stamp, namespace)}, deleted=stamp)
     return records
 
 
 def _record(
     stored: StoredNote, stamps: Mapping[str, tuple[str, str | None]], tags: Mapping[str, tuple[str, str]]
-) -> Record:
+) -> NoteRecord:
     note = stored.note
-    return Record(
+    return NoteRecord(
         note.id,
         {name: _register(stored, tags, name, *stamp) for name, stamp in stamps.items() if name != IMPORTANCE},
         importance=max(note.importance, float(stamps.get(IMPORTANCE, ("", None))[1] or 0.0)),
@@ -81,32 +81,32 @@ def to_millisecond(text: str) -> str:
 # Values of a record
 
 
-def value_of(record: Record, name: str) -> Any:
+def value_of(record: NoteRecord, name: str) -> Any:
     register = record.registers.get(name, ("",))
     return register[1] if len(register) == 2 else None
 
 
-def text_of(record: Record, name: str, default: str) -> str:
+def text_of(record: NoteRecord, name: str, default: str) -> str:
     """The value in a record, or the default. `records.check_values` has checked that it is text."""
     return str(value_of(record, name)) if name in record.registers else default
 
 
-def keyed_values(record: Record, kind: str) -> Iterator[tuple[str, Any]]:
+def keyed_values(record: NoteRecord, kind: str) -> Iterator[tuple[str, Any]]:
     for name, register in record.registers.items():
         if name.startswith(f"{kind}/") and len(register) == 2:
             yield name.removeprefix(f"{kind}/"), register[1]
 
 
-def expiry_of(record: Record) -> str | None:
+def expiry_of(record: NoteRecord) -> str | None:
     found = value_of(record, "expires_at")
     return to_millisecond(found) if found else None
 
 
-def is_partial(record: Record) -> bool:
+def is_partial(record: NoteRecord) -> bool:
     return "content" not in record.registers
 
 
-def stamps_of(merged: Record) -> dict[str, tuple[str, str | None]]:
+def stamps_of(merged: NoteRecord) -> dict[str, tuple[str, str | None]]:
     """The stamps to store, with the greatest importance: an archived note shows none."""
     kept = {name: _stored_stamp(name, register) for name, register in merged.registers.items() if _is_known(name)}
     return kept | {IMPORTANCE: ("", str(merged.importance or 0.0))}

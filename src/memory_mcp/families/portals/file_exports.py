@@ -24,7 +24,7 @@ from memory_mcp.families.portals import (
 from memory_mcp.families.portals.exports import UNFINISHED, QuotaFolder
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.families.portals.import_context import staged_file
-from memory_mcp.families.portals.model import Exported, Format, Piece, Table
+from memory_mcp.families.portals.model import Exported, FileFormat, Piece, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table
 from memory_mcp.families.portals.query_errors import query_error
 from memory_mcp.families.portals.transfer_folders import (
@@ -65,7 +65,7 @@ class FileExports:
         caller: Caller,
         uri: str,
         destination: str,
-        format_: Format,
+        format_: FileFormat,
         table: str | None,
         query: str | None,
         report_progress: ReportProgress,
@@ -111,7 +111,7 @@ class FileExports:
         engine: EngineConnections,
         path: Path,
         stage: Callable[[], AbstractContextManager[Path]],
-        format_: Format,
+        format_: FileFormat,
         tables: Sequence[Table],
         max_bytes: int,
         cancelled: threading.Event | None,
@@ -132,7 +132,7 @@ class FileExports:
         engine: EngineConnections,
         path: Path,
         destination: str,
-        format_: Format,
+        format_: FileFormat,
         table: str | None,
         query: str | None,
         max_bytes: int,
@@ -216,7 +216,7 @@ class FileExports:
             shutil.copyfile(path, target)
         return tables
 
-    def export_to(self, folder: PortalFolder, table: str, target: Path, format_: Format) -> int:
+    def export_to(self, folder: PortalFolder, table: str, target: Path, format_: FileFormat) -> int:
         """Write a whole table to a new file. Returns the number of rows."""
         engine = self._registry.engine(folder)
         with staged_file(folder, ENDINGS[format_]) as path:
@@ -258,20 +258,20 @@ def _tables_to_zip(engine: EngineConnections, destination: str) -> list[Table]:
     return tables if len(tables) > 1 or destination.lower().endswith(ZIP) else []
 
 
-def _ending_in_zip(destination: str, format_: Format) -> str:
+def _ending_in_zip(destination: str, format_: FileFormat) -> str:
     """The ending of each file in a zip that has this name: all.jsonl.zip holds JSON lines."""
     inner = destination[: -len(ZIP)]
     return PurePath(inner).suffix if _has_lines(inner, format_) else ENDINGS[format_]
 
 
-def _engine_format(destination: str, format_: Format) -> str:
+def _engine_format(destination: str, format_: FileFormat) -> str:
     """The engine's name for the format of an export to a file of this name."""
     if format_ == "json":
         return "lines" if _has_lines(destination, format_) else "json"
     return storage.FORMATS[format_]
 
 
-def _has_lines(destination: str, format_: Format) -> bool:
+def _has_lines(destination: str, format_: FileFormat) -> bool:
     """Whether a JSON export has a record a line."""
     return format_ == "json" and destination.endswith((".jsonl", ".ndjson"))
 

@@ -30,7 +30,7 @@ from memory_mcp.families.portals.answers import PortalImported
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, staged_file
 from memory_mcp.families.portals.limits import ImportBudget, ImportLimits
-from memory_mcp.families.portals.model import NO_CHOICES, ColumnChoices, Format, ImportPreview, OnConflict, Received
+from memory_mcp.families.portals.model import NO_CHOICES, ColumnChoices, FileFormat, ImportPreview, OnConflict, Received
 from memory_mcp.families.portals.portal_registry import PortalRegistry, labels_in, writable
 from memory_mcp.families.portals.record_writer import notice_of
 from memory_mcp.families.portals.transfer_folders import ENDINGS, ZIP, RunningTransfers, TransferFolders, archive_worker
@@ -63,7 +63,7 @@ class FileImports:
         caller: Caller,
         uri: str,
         source: str,
-        format_: Format,
+        format_: FileFormat,
         table: str | None,
         report_progress: ReportProgress,
         cancelled: threading.Event | None = None,
@@ -91,7 +91,7 @@ class FileImports:
         caller: Caller,
         uri: str,
         source: str,
-        format_: Format,
+        format_: FileFormat,
         table: str | None,
         choices: ColumnChoices,
         cancelled: threading.Event | None = None,
@@ -109,7 +109,7 @@ class FileImports:
 
     @contextmanager
     def _staged(
-        self, caller: Caller, folder: PortalFolder, source: str, format_: Format, cancelled: threading.Event | None
+        self, caller: Caller, folder: PortalFolder, source: str, format_: FileFormat, cancelled: threading.Event | None
     ) -> Iterator[SourceFile]:
         """A copy of a file that the engine can read, and the process that inspects it."""
         is_zip = _is_zip(source, format_)
@@ -223,11 +223,13 @@ def _translate_limits(limits: ImportLimits) -> Iterator[None]:
         ) from exc
 
 
-def _is_zip(source: str, format_: Format) -> bool:
+def _is_zip(source: str, format_: FileFormat) -> bool:
     return format_ != "db" and source.lower().endswith(ZIP)
 
 
-def _table_name(source: str, format_: Format, table: str | None, choices: ColumnChoices, *, is_zip: bool) -> str | None:
+def _table_name(
+    source: str, format_: FileFormat, table: str | None, choices: ColumnChoices, *, is_zip: bool
+) -> str | None:
     """The table that a file goes to; of a file with tables, the only one that is wanted."""
     if format_ != "db" and not is_zip:
         return writable(record_imports.table_name(source, table))

@@ -15,7 +15,7 @@ from memory_mcp.families.portals import storage
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.journal import StagedTable
 from memory_mcp.families.portals.limits import ImportBudget
-from memory_mcp.families.portals.model import Format, OnConflict
+from memory_mcp.families.portals.model import FileFormat, OnConflict
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class SourceFile:
     """A file that is being imported, with the process that inspects it and the import's limits."""
 
     path: Path  # in staging
-    format: Format
+    format: FileFormat
     worker: WorkerProcess
     budget: ImportBudget
     cancelled: threading.Event | None

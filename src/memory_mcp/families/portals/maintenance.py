@@ -22,12 +22,12 @@ from memory_mcp.families.maintenance import (
 )
 from memory_mcp.families.portals.address import NAME, Address
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder, PortalFolders
-from memory_mcp.families.portals.model import Format
+from memory_mcp.families.portals.model import FileFormat
 from memory_mcp.families.portals.opening import create_portals
 from memory_mcp.families.portals.operations import STALE_DESCRIPTION, Portals
 from memory_mcp.progress import track
 
-TABLE_FORMATS: tuple[Format, ...] = ("parquet", "csv")
+TABLE_FORMATS: tuple[FileFormat, ...] = ("parquet", "csv")
 
 
 def _export(portals: Portals, target: ExportFolder) -> int:

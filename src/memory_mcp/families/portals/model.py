@@ -2,7 +2,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Format = Literal["json", "csv", "parquet", "db"]
+FileFormat = Literal["json", "csv", "parquet", "db"]
 OnConflict = Literal["refuse", "append", "replace"]
 ColumnType = Literal["String", "Int64", "Float64", "Bool", "Date", "DateTime", "UUID"]  # that an import may be given
 Record = dict[str, Any]
@@ -97,7 +97,7 @@ class PortalStats:
 @dataclass(frozen=True)
 class Exported:
     destination: str
-    format: Format
+    format: FileFormat
     tables: list[str]
     rows: int
     bytes: int

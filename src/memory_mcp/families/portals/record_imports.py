@@ -17,7 +17,7 @@ from memory_mcp.families.portals.model import (
     NO_CHOICES,
     ColumnChoices,
     FileColumn,
-    Format,
+    FileFormat,
     ImportPreview,
     NewColumn,
     Table,
@@ -277,7 +277,7 @@ def _misfit(engine: EngineConnections, source: SourceFile, types: Mapping[str, s
 def _check_numbers(
     engine: EngineConnections,
     path: Path,
-    format_: Format,
+    format_: FileFormat,
     table: str,
     columns: Mapping[str, str],
     types: Mapping[str, str],
@@ -299,7 +299,7 @@ def _check_numbers(
 def _check_texts(
     engine: EngineConnections,
     path: Path,
-    format_: Format,
+    format_: FileFormat,
     table: str,
     columns: Mapping[str, str],
     types: Mapping[str, str],
@@ -327,7 +327,7 @@ def _same(seen: str, kind: str) -> bool:
 def _wanted(
     engine: EngineConnections,
     path: Path,
-    format_: Format,
+    format_: FileFormat,
     found: Mapping[str, str],
     columns: Mapping[str, str],
     chosen: Mapping[str, str],

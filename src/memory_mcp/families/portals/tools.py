@@ -14,7 +14,7 @@ from memory_mcp.families.portals.model import (
     ColumnChoices,
     ColumnType,
     Exported,
-    Format,
+    FileFormat,
     ImportPreview,
     OnConflict,
     Piece,
@@ -107,7 +107,7 @@ def portal_delete(call: Call[Portals], arguments: PortalDelete) -> PortalDeleted
 
 class PortalImport(InPortal):
     source: FilePath = Field(description="In the imports folder.")
-    format: Format
+    format: FileFormat
     table: TableName | None = Field(None, description="Or the file's name.")
     mapping: dict[str, str] = Field({}, description="{file's column: table's}")
     types: dict[str, ColumnType] = Field({}, description="{file's column: type}, where not as guessed.")
@@ -134,7 +134,7 @@ def portal_import(call: Call[Portals], arguments: PortalImport) -> PortalImporte
 
 class PortalExport(InPortal):
     destination: FilePath = Field(description="In the exports folder.")
-    format: Format
+    format: FileFormat
     table: TableName | None = None
     query: Sql | None = Field(None, description="A SELECT.")
 
@@ -222,7 +222,7 @@ def portal_upload(call: Call[Portals], arguments: PortalUpload) -> Received:
 
 class PortalPreview(InPortal):
     source: FilePath = Field(description="As portal_upload answered.")
-    format: Format
+    format: FileFormat
     table: TableName | None = Field(None, description="Where it would go to; or the file's name.")
     mapping: dict[str, str] = Field({}, description="{file's column: table's}")
     types: dict[str, ColumnType] = Field({}, description="{file's column: type}, where not as guessed.")

@@ -10,9 +10,9 @@ from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerProcess
 from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.families.portals import address as addresses
-from memory_mcp.families.portals.model import Format
+from memory_mcp.families.portals.model import FileFormat
 
-ENDINGS: dict[Format, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "db": ".tar"}
+ENDINGS: dict[FileFormat, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "db": ".tar"}
 ZIP = ".zip"
 RETRY_AFTER_S = 5
 MIN_VERIFY_S = 600  # to read through a portal file of any size

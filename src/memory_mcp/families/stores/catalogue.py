@@ -7,12 +7,13 @@ from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
 
+from memory_mcp.engines.files.signature import Signature
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import NotFound
 from memory_mcp.families.stores import frontmatter, paths, storage
 from memory_mcp.families.stores.folders import SUFFIX, StoreFolder
-from memory_mcp.families.stores.model import Content, Listing, MemorySummary, Parts, ReadFile, Signature
+from memory_mcp.families.stores.model import Content, Listing, MemorySummary, PathParts, ReadFile
 from memory_mcp.progress import ReportProgress, report_nothing
 
 BATCH_FILES = 1000  # files read before they are written to the index
@@ -21,7 +22,7 @@ MAX_FORMER_CONTENTS = 10_000  # of a store, left by a refresh
 ReadFiles = dict[str, ReadFile | None]
 """Files by their names on disk; None for one that cannot be read."""
 
-Marks = dict[str, str | None]
+Fingerprints = dict[str, str | None]
 """The stored fingerprint of each folder, by path."""
 
 
@@ -33,7 +34,7 @@ class Catalogue:
         self._folder = folder
         self._key = str(folder.store.folder)
 
-    def category(self, parts: Parts) -> tuple[Listing, list[MemorySummary]]:
+    def category(self, parts: PathParts) -> tuple[Listing, list[MemorySummary]]:
         """The entries of one category, and its memories. Raises NotFound."""
         listing = self._folder.listing(parts)
         with self._db.read() as tx:
@@ -44,7 +45,7 @@ class Catalogue:
             self._store(tx, listing, read)
             return listing, storage.in_folder(tx, self._key, listing.path)
 
-    def recent(self, parts: Parts, limit: int, expired_by: datetime | None) -> list[MemorySummary]:
+    def recent(self, parts: PathParts, limit: int, expired_by: datetime | None) -> list[MemorySummary]:
         """The latest memories in and below a category, without those expired by a moment, if one is given."""
         with self._below(parts) as (tx, _):
             return storage.recent(tx, self._key, "/".join(parts), limit, expired_by)
@@ -78,7 +79,7 @@ class Catalogue:
             storage.delete_former_contents(writing, self._key, MAX_FORMER_CONTENTS)
         return listings, count
 
-    def updated_at(self, parts: Parts, text: str, file: frontmatter.File, signature: Signature) -> str | None:
+    def updated_at(self, parts: PathParts, text: str, file: frontmatter.File, signature: Signature) -> str | None:
         """When a file that was just read was updated. Nothing is stored."""
         content = content_of(text, file)
         with self._db.read() as tx:
@@ -91,7 +92,7 @@ class Catalogue:
 
     @contextmanager
     def _below(
-        self, parts: Parts, report_progress: ReportProgress = report_nothing, *, reads_all: bool = False
+        self, parts: PathParts, report_progress: ReportProgress = report_nothing, *, reads_all: bool = False
     ) -> Iterator[tuple[Read, list[Listing]]]:
         """A category and all below it as they are now, and a view of the cache that agrees with them."""
         listings = list(self._folder.listings(parts))
@@ -102,30 +103,32 @@ class Catalogue:
             if is_known:
                 yield tx, listings
         if not is_known:
-            marks = {one.path: one.fingerprint for one in listings} | self._read_and_store(
+            fingerprints = {one.path: one.fingerprint for one in listings} | self._read_and_store(
                 changed, report_progress, reads_all=reads_all
             )
             with self._db.write() as writing:
-                self._store_again(writing, parts, listings, marks)
+                self._store_again(writing, parts, listings, fingerprints)
                 yield writing, listings
 
-    def _read_and_store(self, changed: list[Listing], report_progress: ReportProgress, *, reads_all: bool) -> Marks:
+    def _read_and_store(
+        self, changed: list[Listing], report_progress: ReportProgress, *, reads_all: bool
+    ) -> Fingerprints:
         """Read and store a few folders at a time, so that other writers do not wait long."""
-        marks: Marks = {}
+        fingerprints: Fingerprints = {}
         done, total = 0, sum(len(listing.files) for listing in changed)
         for some in _batches(changed):
             read = [(listing, self._read_changed(listing, reads_all=reads_all)) for listing in some]
             with self._db.write() as tx:
-                marks |= {listing.path: self._store(tx, listing, files) for listing, files in read}
+                fingerprints |= {listing.path: self._store(tx, listing, files) for listing, files in read}
             done += sum(len(listing.files) for listing in some)
             report_progress("files read", done, total)
-        return marks
+        return fingerprints
 
-    def _store_again(self, tx: Write, parts: Parts, listings: list[Listing], marks: Marks) -> None:
+    def _store_again(self, tx: Write, parts: PathParts, listings: list[Listing], fingerprints: Fingerprints) -> None:
         """Store folders again that another process has stored meanwhile: it may have read them before we did."""
         known = storage.fingerprints(tx, self._key, "/".join(parts))
         for listing in listings:
-            if known.get(listing.path) != marks[listing.path]:
+            if known.get(listing.path) != fingerprints[listing.path]:
                 self._store(tx, listing, {})
         storage.delete_other_folders(tx, self._key, "/".join(parts), (listing.path for listing in listings))
 

@@ -12,7 +12,7 @@ from memory_mcp.families.stores.folders import StoreFolder
 from memory_mcp.families.stores.model import (
     Listing,
     MemorySummary,
-    Parts,
+    PathParts,
     ReindexedStore,
 )
 from memory_mcp.families.stores.store_access import StoreAccess
@@ -52,7 +52,7 @@ class CategoryIndexes:
         self._correct_empty(caller, folder, [one.folder for one in listings if one.folder not in folders])
         return ReindexedStore(store, folder.store.path, memories, len(folders - {()}))
 
-    def _correct_empty(self, caller: Caller, folder: StoreFolder, empty: Iterable[Parts]) -> None:
+    def _correct_empty(self, caller: Caller, folder: StoreFolder, empty: Iterable[PathParts]) -> None:
         """Correct the indexes of ours that are left in categories without memories. No new ones are made there."""
         for parts in empty:
             with suppress(AppError):
@@ -60,7 +60,7 @@ class CategoryIndexes:
                     with lock_briefly(folder):
                         self._write(caller, folder, parts)
 
-    def _try_write(self, caller: Caller, folder: StoreFolder, parts: Parts) -> bool:
+    def _try_write(self, caller: Caller, folder: StoreFolder, parts: PathParts) -> bool:
         try:
             self._write(caller, folder, parts)
         except NotFound:  # the category is deleted by now
@@ -69,13 +69,13 @@ class CategoryIndexes:
             return False
         return True
 
-    def update(self, caller: Caller, folder: StoreFolder, parts: Parts, *, is_new: bool = False) -> None:
+    def update(self, caller: Caller, folder: StoreFolder, parts: PathParts, *, is_new: bool = False) -> None:
         """Update the index of a category, and those above it if the category may be new."""
         for depth in range(len(parts), -1 if is_new else len(parts) - 1, -1):
             with suppress(AppError):
                 self._write(caller, folder, parts[:depth])
 
-    def _write(self, caller: Caller, folder: StoreFolder, parts: Parts) -> None:
+    def _write(self, caller: Caller, folder: StoreFolder, parts: PathParts) -> None:
         listing, memories = self._access.query(caller, folder, lambda catalogue: catalogue.category(parts))
         text, there = _index_text(listing, memories), folder.index(parts)
         if _is_wrong(there, text):
@@ -112,7 +112,7 @@ def _index_text(listing: Listing, memories: Sequence[MemorySummary]) -> str:
     return index_files.render(memories, subcategory_names(listing))
 
 
-def _indexed_categories(listings: Iterable[Listing]) -> set[Parts]:
+def _indexed_categories(listings: Iterable[Listing]) -> set[PathParts]:
     """The categories that get an index.yaml: those with a memory in or below them, except below DEPENDENCIES."""
     own = [one.folder for one in listings if one.files and not DEPENDENCIES.intersection(one.folder)]
     return {folder[:depth] for folder in own for depth in range(len(folder) + 1)}

@@ -12,14 +12,14 @@ from memory_mcp.engines.files.data_directory import is_data_directory
 from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLock
 from memory_mcp.engines.files.rename import rename_to_new
 from memory_mcp.engines.files.rooted_folder import FolderEntry, Outside, Root
+from memory_mcp.engines.files.signature import SETTLED_NS, UNSETTLED, Signature, signature_of
 from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families.stores import paths
-from memory_mcp.families.stores.model import UNSETTLED, Listing, Parts, Signature, Store
+from memory_mcp.families.stores.model import Listing, PathParts, Store
 
 SUFFIX = ".md"
 INDEX = "index.yaml"
 MAX_FILE_BYTES = 10 * 1024 * 1024  # of a file that is read
-SETTLED_NS = 50_000_000  # after which a further change must show in a file's time
 MAX_INDEX_BYTES = 10 * MAX_FILE_BYTES
 MAX_LEVELS = 64  # of folders that are searched; people do not nest deeper by hand
 
@@ -57,7 +57,7 @@ class StoreFolder:
 
     # Memories
 
-    def find(self, parts: Parts) -> Parts:
+    def find(self, parts: PathParts) -> PathParts:
         """The path of a memory: `a.md` means `a`, unless a memory is called `a.md`."""
         plain = paths.without_suffix(parts)
         if plain == parts:
@@ -67,17 +67,17 @@ class StoreFolder:
             return parts
         return plain
 
-    def read(self, parts: Parts) -> tuple[str, Signature]:
+    def read(self, parts: PathParts) -> tuple[str, Signature]:
         """A memory's text. Raises NotFound, and Invalid for a file too large to be one."""
         with self._translate_errors(parts), self._memory(parts) as entry:
             return _text(entry, parts)
 
-    def read_bytes(self, parts: Parts) -> tuple[bytes, Signature]:
+    def read_bytes(self, parts: PathParts) -> tuple[bytes, Signature]:
         """The same, as it is on disk."""
         with self._translate_errors(parts), self._memory(parts) as entry:
             return _bytes(entry, parts)
 
-    def add(self, parts: Parts, text: str) -> Signature:
+    def add(self, parts: PathParts, text: str) -> Signature:
         """Write a new memory, with the categories it needs. Raises Conflict if one is there."""
         with self._translate_errors(parts), self._making(parts, "path"):
             self._check_clashes(parts, "path")
@@ -88,21 +88,21 @@ class StoreFolder:
                     atomic_write.write_new(entry, text.encode(), durable=self._durable)
                 except FileExistsError:
                     raise taken(parts, "path") from None
-                return _signature(entry.status())
+                return signature_of(entry.status())
 
     # Imported files, by the names they have on disk
 
-    def content(self, parts: Parts) -> bytes:
+    def content(self, parts: PathParts) -> bytes:
         """The content of a file; of a very large one, the beginning. Raises NotFound."""
         with self._translate_errors(parts), self._root.entry(self._spelt(parts)) as entry:
             return entry.read(MAX_FILE_BYTES + 1)[0]
 
-    def check_alike(self, parts: Parts) -> None:
+    def check_alike(self, parts: PathParts) -> None:
         """Raises Conflict for a memory's file whose name differs from another's in upper and lower case only."""
         with self._translate_errors(parts), self._making(parts, "path"):
             self._check_clashes((*parts[:-1], parts[-1].removesuffix(SUFFIX)), "path")
 
-    def add_file(self, parts: Parts, content: bytes, changed_ns: int) -> bool:
+    def add_file(self, parts: PathParts, content: bytes, changed_ns: int) -> bool:
         """Write a file as it is, with the categories it needs. False, and nothing is changed, if one is there."""
         with self._translate_errors(parts), self._making(parts, "path"), self._folder(parts[:-1], make=True) as folder:
             atomic_write.remove_unfinished(folder, time.time())
@@ -112,21 +112,21 @@ class StoreFolder:
                 return False
         return True
 
-    def replace(self, parts: Parts, text: str, seen: Signature) -> Signature | None:
+    def replace(self, parts: PathParts, text: str, seen: Signature) -> Signature | None:
         """Replace a memory's file. None, and nothing is written, if the file has changed since it was read."""
         with self._translate_errors(parts), self._memory(parts) as entry:
             entry.file_status()
             is_done = atomic_write.replace(
-                entry, text.encode(), lambda status: _signature(status) == seen, durable=self._durable
+                entry, text.encode(), lambda status: signature_of(status) == seen, durable=self._durable
             )
-            return _signature(entry.file_status()) if is_done else None
+            return signature_of(entry.file_status()) if is_done else None
 
-    def remove(self, parts: Parts) -> None:
+    def remove(self, parts: PathParts) -> None:
         with self._translate_errors(parts), self._entry(parts) as entry:
             entry.remove()
             self._sync(entry)
 
-    def move(self, source: Parts, target: Parts) -> None:
+    def move(self, source: PathParts, target: PathParts) -> None:
         """Raises NotFound without a source, and Conflict with a target or for a symlink that would lead elsewhere."""
         with self._translate_errors(source, field="from_path"), self._entry(source) as entry:
             if source == target:
@@ -151,7 +151,7 @@ class StoreFolder:
             entry.sync_folder()
 
     @staticmethod
-    def _rename(entry: FolderEntry, there: FolderEntry, target: Parts) -> None:
+    def _rename(entry: FolderEntry, there: FolderEntry, target: PathParts) -> None:
         try:
             if _exists(there) and _same(entry, there):
                 entry.rename(there)  # upper and lower case of one name
@@ -166,19 +166,19 @@ class StoreFolder:
 
     # Categories
 
-    def has_category(self, parts: Parts) -> bool:
+    def has_category(self, parts: PathParts) -> bool:
         try:
             with self._folder(parts):
                 return True
         except OSError:
             return False
 
-    def listing(self, parts: Parts) -> Listing:
+    def listing(self, parts: PathParts) -> Listing:
         """Raises NotFound if there is no such category."""
         with self._translate_errors(parts, "category"), self._folder(parts) as folder:
             return _listing(folder, parts)
 
-    def listings(self, parts: Parts) -> Iterator[Listing]:
+    def listings(self, parts: PathParts) -> Iterator[Listing]:
         """A category's folder and all below it. Symlinks are not followed: their targets are listed where they are."""
         with self._translate_errors(parts, "category"), self._folder(parts) as folder:
             yield from _below(folder, parts)
@@ -190,7 +190,7 @@ class StoreFolder:
                 with suppress(OSError, Invalid):
                     yield file, *_text(folder.sibling(file), (*listing.folder, file))
 
-    def index(self, parts: Parts) -> str | None:
+    def index(self, parts: PathParts) -> str | None:
         """The text of a category's index.yaml, empty if it has none. None if it is no regular file."""
         with self._translate_errors(parts, "category"), self._folder(parts) as folder:
             entry = folder.sibling(INDEX)
@@ -202,7 +202,7 @@ class StoreFolder:
                 return None
             return _text(entry, (*parts, INDEX), MAX_INDEX_BYTES)[0]
 
-    def write_index(self, parts: Parts, text: str, *, keep_old: bool) -> None:
+    def write_index(self, parts: PathParts, text: str, *, keep_old: bool) -> None:
         """Write a category's index.yaml; `keep_old` renames the former file."""
         with self._translate_errors(parts, "category"), self._folder(parts) as folder:
             entry = folder.sibling(INDEX)
@@ -213,19 +213,19 @@ class StoreFolder:
     # Names
 
     @contextmanager
-    def _folder(self, parts: Parts, *, make: bool = False) -> Iterator[FolderEntry]:
+    def _folder(self, parts: PathParts, *, make: bool = False) -> Iterator[FolderEntry]:
         """The folder of a category, also under names that are spelt in another Unicode form on disk."""
         with self._root.folder(self._spelt(parts), make=make) as folder:
             yield folder
 
     @contextmanager
-    def _memory(self, parts: Parts) -> Iterator[FolderEntry]:
+    def _memory(self, parts: PathParts) -> Iterator[FolderEntry]:
         """The file of a memory, also under a name that is spelt in another Unicode form on disk."""
         with self._root.entry(self._spelt(_file(parts))) as entry:
             yield entry
 
     @contextmanager
-    def _entry(self, parts: Parts) -> Iterator[FolderEntry]:
+    def _entry(self, parts: PathParts) -> Iterator[FolderEntry]:
         """The same, but where it is a symlink to a file inside, the symlink itself. Raises FileNotFoundError."""
         found = self._spelt(_file(parts))
         with self._root.entry(found) as entry:
@@ -233,11 +233,11 @@ class StoreFolder:
         with self._root.folder(found[:-1]) as folder:
             yield folder.sibling(found[-1])
 
-    def _spelt(self, parts: Parts) -> Parts:
+    def _spelt(self, parts: PathParts) -> PathParts:
         """A path as its names are spelt on disk: macOS may store accents as separate characters."""
         if all(part.isascii() for part in parts):
             return parts
-        way: Parts = ()
+        way: PathParts = ()
         for part in parts:
             with suppress(OSError), self._root.folder(way) as folder:
                 if not part.isascii() and not _exists(folder.sibling(part)):
@@ -245,9 +245,9 @@ class StoreFolder:
             way = (*way, part)
         return way
 
-    def _check_clashes(self, parts: Parts, field: str, moving: Parts | None = None) -> None:
+    def _check_clashes(self, parts: PathParts, field: str, moving: PathParts | None = None) -> None:
         """Raises Conflict if the path of a new memory differs from an existing one in upper and lower case only."""
-        way: Parts = ()
+        way: PathParts = ()
         for part in self._spelt(parts[:-1]):
             if not self._siblings_allow(way, part, field):
                 return
@@ -255,7 +255,7 @@ class StoreFolder:
         leaving = {moving[-1] + SUFFIX} if moving and moving[:-1] == parts[:-1] else set()
         self._siblings_allow(way, parts[-1] + SUFFIX, field, leaving)
 
-    def _siblings_allow(self, way: Parts, name: str, field: str, leaving: Set[str] = frozenset()) -> bool:
+    def _siblings_allow(self, way: PathParts, name: str, field: str, leaving: Set[str] = frozenset()) -> bool:
         """False if the folder does not exist yet, so that nothing can clash."""
         try:
             with self._root.folder(way) as folder:
@@ -266,7 +266,7 @@ class StoreFolder:
             return False
 
     @contextmanager
-    def _making(self, parts: Parts, field: str) -> Iterator[None]:
+    def _making(self, parts: PathParts, field: str) -> Iterator[None]:
         """Raises Conflict where a category should be made and a file is."""
         try:
             yield
@@ -276,7 +276,9 @@ class StoreFolder:
             ) from exc
 
     @contextmanager
-    def _translate_errors(self, parts: Parts = (), what: str = "memory", field: str | None = None) -> Iterator[None]:
+    def _translate_errors(
+        self, parts: PathParts = (), what: str = "memory", field: str | None = None
+    ) -> Iterator[None]:
         """Translate errors of the file system, and name the argument that caused them."""
         name = "/".join(parts)
         try:
@@ -304,11 +306,11 @@ def missing(store: str, name: str, what: str, field: str | None = None) -> NotFo
     )
 
 
-def taken(parts: Parts, field: str) -> Conflict:
+def taken(parts: PathParts, field: str) -> Conflict:
     return Conflict(f"There is a memory at {'/'.join(parts)!r} already.", hint="update_memory changes it.", field=field)
 
 
-def _below(folder: FolderEntry, parts: Parts) -> Iterator[Listing]:
+def _below(folder: FolderEntry, parts: PathParts) -> Iterator[Listing]:
     listing = _listing(folder, parts)
     yield listing
     if len(parts) < MAX_LEVELS:
@@ -317,7 +319,7 @@ def _below(folder: FolderEntry, parts: Parts) -> Iterator[Listing]:
                 yield from _below(child, (*parts, paths.nfc(name)))
 
 
-def _listing(folder: FolderEntry, parts: Parts) -> Listing:
+def _listing(folder: FolderEntry, parts: PathParts) -> Listing:
     # A further change within the same tick of the clock would not show in a file's time.
     files, folders, settled_by = {}, [], time.time_ns() - SETTLED_NS
     with os.scandir(folder.folder_fd_or_path) as entries:
@@ -332,8 +334,7 @@ def _listing(folder: FolderEntry, parts: Parts) -> Listing:
                     continue
                 if status.st_size > MAX_FILE_BYTES:
                     continue
-                changed = status.st_mtime_ns
-                files[name] = (changed, status.st_size, status.st_ino) if changed < settled_by else UNSETTLED
+                files[name] = signature_of(status) if status.st_mtime_ns < settled_by else UNSETTLED
             elif entry.is_dir(follow_symlinks=False):
                 folders.append(name)
     return Listing(parts, files, sorted(name for name in folders if not _is_data_directory(folder, name)))
@@ -350,29 +351,25 @@ def _is_data_directory(folder: FolderEntry, name: str) -> bool:
         return True
 
 
-def _file(parts: Parts) -> Parts:
+def _file(parts: PathParts) -> PathParts:
     return (*parts[:-1], parts[-1] + SUFFIX)
 
 
-def _text(entry: FolderEntry, parts: Parts, max_bytes: int = MAX_FILE_BYTES) -> tuple[str, Signature]:
+def _text(entry: FolderEntry, parts: PathParts, max_bytes: int = MAX_FILE_BYTES) -> tuple[str, Signature]:
     data, signature = _bytes(entry, parts, max_bytes)
     return data.decode("utf-8", "replace"), signature
 
 
-def _bytes(entry: FolderEntry, parts: Parts, max_bytes: int = MAX_FILE_BYTES) -> tuple[bytes, Signature]:
+def _bytes(entry: FolderEntry, parts: PathParts, max_bytes: int = MAX_FILE_BYTES) -> tuple[bytes, Signature]:
     data, status = entry.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise Invalid(f"{'/'.join(parts)!r} is over {max_bytes} bytes long. Split the file.", code="too_large")
-    return data, _signature(status)
+    return data, signature_of(status)
 
 
 def _is_text(name: str) -> bool:
     """Whether a name is Unicode: a file system may hold other bytes."""
     return name.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in name)
-
-
-def _signature(status: os.stat_result) -> Signature:
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _names(folder: FolderEntry) -> list[str]:

@@ -17,7 +17,7 @@ from memory_mcp.families.stores.model import (
     Category,
     ListedMemory,
     MemorySummary,
-    Parts,
+    PathParts,
     RecentFiles,
     RecentMemory,
     is_over,
@@ -125,7 +125,7 @@ class StoreListings:
             yield text
 
 
-def _resolve_category(folder: StoreFolder, category: str | None) -> tuple[Parts, str]:
+def _resolve_category(folder: StoreFolder, category: str | None) -> tuple[PathParts, str]:
     """A category's path, and its name in the answer, which is valid as an argument, too.
 
     The whole store is called "all" both ways; where a category has that name, the whole store is "".

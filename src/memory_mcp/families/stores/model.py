@@ -8,9 +8,10 @@ from typing import Literal
 from urllib.parse import quote, unquote
 
 from memory_mcp.clock import instant, short_stamp
+from memory_mcp.engines.files.signature import UNSETTLED, Signature
 from memory_mcp.families.family import Notice
 
-Parts = tuple[str, ...]
+PathParts = tuple[str, ...]
 """A path inside a store, split at its slashes."""
 
 
@@ -52,18 +53,11 @@ class Store:
     is_ours: bool  # whether it is in the data directory
 
 
-Signature = tuple[int, int, int]
-"""Identifies one state of a file: its time in nanoseconds, its size, its inode."""
-
-UNSETTLED: Signature = (0, 0, 0)
-"""The signature of a file that changed just now: a further change may not show in its time."""
-
-
 @dataclass(frozen=True)
 class Listing:
     """The entries of one folder of a store."""
 
-    folder: Parts
+    folder: PathParts
     files: dict[str, Signature]  # markdown files, by their names on disk
     folders: list[str]
 

@@ -11,6 +11,7 @@ from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.clock import Clock, short_stamp
 from memory_mcp.engines.files import data_directory
+from memory_mcp.engines.files.signature import Signature
 from memory_mcp.errors import AppError, Conflict, Invalid, NotFound
 from memory_mcp.families.family import within_budget
 from memory_mcp.families.stores import frontmatter, paths
@@ -25,11 +26,10 @@ from memory_mcp.families.stores.model import (
     IncomingFile,
     Metadata,
     Moved,
-    Parts,
+    PathParts,
     PrunedStore,
     ReindexedStore,
     Removed,
-    Signature,
     Store,
     StoreMemory,
     Updated,
@@ -53,9 +53,8 @@ class Stores(StoreListings):
         access = StoreAccess(caches, durable=durable)
         super().__init__(access, CategoryIndexes(access), clock)
         self._data_dirs = data_dirs
-        self._written: dict[
-            tuple[Path, Parts], Signature
-        ] = {}  # files as this server last wrote them: no editor is saving those
+        # Files as this server last wrote them: no editor is saving those.
+        self._written: dict[tuple[Path, PathParts], Signature] = {}
 
     def all(self, caller: Caller) -> list[Store]:
         return self._access.registry(caller).all()
@@ -132,12 +131,12 @@ class Stores(StoreListings):
                     return Updated(store, path, updated=True)
         raise Conflict(f"Another program keeps changing {path!r}. Try again.", field="path")
 
-    def _record_write(self, folder: StoreFolder, parts: Parts, signature: Signature) -> None:
+    def _record_write(self, folder: StoreFolder, parts: PathParts, signature: Signature) -> None:
         if len(self._written) >= MAX_WRITES_REMEMBERED:
             self._written.clear()
         self._written[folder.store.folder, parts] = signature
 
-    def _read_when_stable(self, folder: StoreFolder, parts: Parts) -> tuple[str, Signature]:
+    def _read_when_stable(self, folder: StoreFolder, parts: PathParts) -> tuple[str, Signature]:
         """A memory's text, once no editor is saving it: some editors empty the file first and write a moment later."""
         for _ in range(MAX_ATTEMPTS):
             text, seen = folder.read(parts)
@@ -255,7 +254,7 @@ class Stores(StoreListings):
         return PrunedStore(store, len(pruned), shown, " ".join(notices) or None)
 
     @staticmethod
-    def _prune_if_expired(folder: StoreFolder, parts: Parts, now: datetime) -> bool:
+    def _prune_if_expired(folder: StoreFolder, parts: PathParts, now: datetime) -> bool:
         """Delete a memory if its file still says that it has expired."""
         with suppress(AppError):  # deleted by now, grown too large, or may not be read or deleted
             if is_over(frontmatter.parse(folder.read(parts)[0]).metadata.expires_at, now):
@@ -307,7 +306,7 @@ def _no_store(folder: Path, data_dir: Path) -> Invalid:
     return Invalid(f"{folder} {what}, whose files agents must not write. {advice}.", field="path")
 
 
-def _arrival(folder: StoreFolder, parts: Parts, file: IncomingFile) -> Arrival:
+def _arrival(folder: StoreFolder, parts: PathParts, file: IncomingFile) -> Arrival:
     """Whether an imported file is new, or its path has the same or another memory."""
     try:
         here = folder.content(parts)
@@ -329,7 +328,7 @@ def _content_to_store(file: IncomingFile) -> bytes:
     return frontmatter.dated(file.content.decode(), short_stamp(changed_at)).encode()
 
 
-def _by_category(memories: Iterable[str]) -> Iterator[tuple[Parts, list[Parts]]]:
+def _by_category(memories: Iterable[str]) -> Iterator[tuple[PathParts, list[PathParts]]]:
     """Some memories of one category at a time."""
     for category, found in groupby(sorted((tuple(path.split("/")) for path in memories), key=_category), _category):
         together = list(found)
@@ -337,5 +336,5 @@ def _by_category(memories: Iterable[str]) -> Iterator[tuple[Parts, list[Parts]]]
             yield category, together[start : start + MAX_PRUNED_PER_LOCK]
 
 
-def _category(memory: Parts) -> Parts:
+def _category(memory: PathParts) -> PathParts:
     return memory[:-1]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from memory_mcp import operating_system
 from memory_mcp.errors import Conflict, Invalid
-from memory_mcp.families.stores.model import Parts
+from memory_mcp.families.stores.model import PathParts
 from memory_mcp.names import hidden_character
 
 STORE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -29,7 +29,7 @@ _DEVICES = {
 _FORBIDDEN = re.compile(r'[<>:"|?*\\\x00-\x1f\x7f]')
 
 
-def parse(path: str, field: str = "path") -> Parts:
+def parse(path: str, field: str = "path") -> PathParts:
     """The parts of a path. Raises Invalid for one that could lead anywhere but into the store."""
     parts = tuple(path.split("/"))
     if not operating_system.THIS.is_relative(path):
@@ -46,12 +46,12 @@ def parse(path: str, field: str = "path") -> Parts:
     return parts
 
 
-def category(path: str | None) -> Parts:
+def category(path: str | None) -> PathParts:
     """A category's parts; none for the top of the store."""
     return parse(path.removesuffix("/"), "category") if path else ()
 
 
-def new(path: str, field: str = "path") -> Parts:
+def new(path: str, field: str = "path") -> PathParts:
     """The parts of a path for a new memory, without '.md' at its end. Raises Invalid for one that not every system can
     store."""
     parts = without_suffix(parse(path, field))
@@ -59,12 +59,12 @@ def new(path: str, field: str = "path") -> Parts:
     return parts
 
 
-def without_suffix(parts: Parts) -> Parts:
+def without_suffix(parts: PathParts) -> PathParts:
     """A memory's path without the '.md' of its file."""
     return (*parts[:-1], re.sub(r"(?i)(?<=.)\.md$", "", parts[-1]))
 
 
-def check_new(parts: Parts, field: str = "path") -> None:
+def check_new(parts: PathParts, field: str = "path") -> None:
     """Raises Invalid unless the name works on Linux, macOS and Windows."""
     if len(parts) > MAX_PATH_PARTS or len("/".join(parts)) > MAX_PATH_CHARS:
         raise Invalid(

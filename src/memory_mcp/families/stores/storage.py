@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from memory_mcp.clock import instant
+from memory_mcp.engines.files.signature import Signature
 from memory_mcp.engines.transactions import Read, Write
-from memory_mcp.families.stores.model import Content, Listing, MemorySummary, ReadFile, Signature
+from memory_mcp.families.stores.model import Content, Listing, MemorySummary, ReadFile
 
 _SUMMED = "path, token_estimate, summary, created_at, updated_at, expires_at, tags"
 

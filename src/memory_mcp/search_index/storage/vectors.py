@@ -13,7 +13,7 @@ from memory_mcp.search_index.tables import Tables
 if TYPE_CHECKING:
     from memory_mcp.search.vectors import Cosines
 
-MAX_PARTS = 1 << 16  # of a text
+MAX_CHUNKS = 1 << 16  # of a text
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class VectorTable:
     tables: Tables
 
     def save(self, tx: Write, seq: int, vectors: Sequence[Packed]) -> None:
-        """Replace a text's vectors, one for each part, and those with its context: its own, and that of the text
+        """Replace a text's vectors, one for each chunk, and those with its context: its own, and that of the text
         after it."""
         tx.all(f"DELETE FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq", {"seq": seq})
-        for part, vector in enumerate(vectors):
-            self._insert(tx, seq, part, vector)
+        for chunk, vector in enumerate(vectors):
+            self._insert(tx, seq, chunk, vector)
         if self.tables.has_context:
             self._save_contexts(tx, "later", seq)
             self._save_contexts(tx, "earlier", seq)
@@ -36,8 +36,8 @@ class VectorTable:
         self._save_contexts(tx, "later", seq)
 
     def _save_contexts(self, tx: Write, which: str, seq: int) -> None:
-        """From the vectors of the two texts, as far as both have one: the first part of the later text, and the last
-        part of the earlier one."""
+        """From the vectors of the two texts, as far as both have one: the first chunk of the later text, and the last
+        chunk of the earlier one."""
         from memory_mcp.search.vectors import pack, unit, unpack
 
         table, owner, texts = self.tables.vectors, self.tables.owner, self.tables.texts
@@ -56,10 +56,10 @@ class VectorTable:
             tx.all(f"DELETE FROM {table} WHERE {owner} = :seq AND part = -1", {"seq": later})
             self._insert(tx, later, -1, pack(unit(unpack(own) + unpack(other))))
 
-    def _insert(self, tx: Write, seq: int, part: int, vector: Packed) -> None:
+    def _insert(self, tx: Write, seq: int, chunk: int, vector: Packed) -> None:
         tx.all(
-            f"INSERT INTO {self.tables.vectors} ({self.tables.owner}, part, vector) VALUES (:seq, :part, :vector)",
-            {"seq": seq, "part": part, "vector": vector},
+            f"INSERT INTO {self.tables.vectors} ({self.tables.owner}, part, vector) VALUES (:seq, :chunk, :vector)",
+            {"seq": seq, "chunk": chunk, "vector": vector},
         )
 
     def delete(self, tx: Write, seq: int) -> None:
@@ -80,7 +80,7 @@ class VectorTable:
         EmbedQueue(self.tables).refill(tx)
 
     def first(self, tx: Read, seq: int) -> Packed | None:
-        """The vector of a text's first part, which is the whole of most texts."""
+        """The vector of a text's first chunk, which is the whole of most texts."""
         row = tx.one(
             f"SELECT vector FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq AND part = 0", {"seq": seq}
         )
@@ -99,18 +99,18 @@ class VectorTable:
         return dict(zip(numbers.tolist(), cosines.tolist(), strict=True))
 
     def all_cosines(self, tx: Read, query: Packed) -> "Cosines":
-        """Of every part of every text, computed by the database."""
+        """Of every chunk of every text, computed by the database."""
         from memory_mcp.search.vectors import Cosines
 
         numbers, cosines = tx.cosines(
-            f"SELECT {self.tables.owner} * {MAX_PARTS} + part, vector FROM {self.tables.vectors} WHERE part >= 0",
+            f"SELECT {self.tables.owner} * {MAX_CHUNKS} + part, vector FROM {self.tables.vectors} WHERE part >= 0",
             {},
             query,
         )
         order = numbers.argsort()
-        return Cosines.sorted(numbers[order] // MAX_PARTS, cosines[order])
+        return Cosines.sorted(numbers[order] // MAX_CHUNKS, cosines[order])
 
-    def parts(self, tx: Read, seq: int) -> list[Packed]:
+    def chunks(self, tx: Read, seq: int) -> list[Packed]:
         rows = tx.all(
             f"SELECT vector FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq AND part >= 0 ORDER BY part",
             {"seq": seq},
@@ -129,7 +129,7 @@ class VectorTable:
         return [seq for (seq,) in rows]
 
     def changed(self, tx: Read, after: int) -> Iterator[tuple[int, int, bytes | None]]:
-        """(change, text, vector) of changes after `after`, a row for each part; no vector for a text without any."""
+        """(change, text, vector) of changes after `after`, a row for each chunk; no vector for a text without any."""
         owner = self.tables.owner
         return tx.each(
             f"""

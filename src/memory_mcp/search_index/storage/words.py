@@ -18,7 +18,7 @@ def insert(tx: Write, tables: Tables, seq: int, *, title: str, content: str, tag
         "title": fts_query.spaced(title),
         "content": fts_query.spaced(content),
         "tags": fts_query.spaced(tags),
-        "parts": fts_query.parts(f"{title} {content}"),
+        "parts": fts_query.word_parts(f"{title} {content}"),
     }
     if tables.has_context:
         texts["context"] = fts_query.spaced(context)

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, Field
 
 from memory_mcp.conversations.model import Role
-from memory_mcp.hooks.events import Moment
+from memory_mcp.hooks.events import HookMoment
 from memory_mcp.server.rest.shapes import Named
 
 
@@ -51,7 +51,7 @@ class GivenShown(BaseModel):
     client: str
     project: str
     event: str = Field(description="As the client names it.")
-    moment: Moment
+    moment: HookMoment
     memories: list[GivenMemoryShown]
 
 

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from memory_mcp.importers.history import ImportRecord, State
-from memory_mcp.importers.model import Family, Format, Outcome
+from memory_mcp.importers.model import ForeignFormat, Outcome, TargetFamily
 from memory_mcp.server.import_jobs import ImportJob, JobKind
 from memory_mcp.server.rest.shapes import RequestBody
 
@@ -27,7 +27,7 @@ class UploadReceived(BaseModel):
 class ImportRequest(RequestBody):
     upload: str = Field(max_length=300, description="As POST /api/uploads answered.")
     name: str = Field(min_length=1, max_length=200, description="The name of the file or folder, for people.")
-    format: Format | None = Field(None, description="null: the one that fits.")
+    format: ForeignFormat | None = Field(None, description="null: the one that fits.")
     into: str | None = Field(
         None, max_length=200, description="A namespace, a store or a project; null: `default`, the format or `memory`."
     )
@@ -41,8 +41,8 @@ class ProblemShown(BaseModel):
 
 
 class ImportReport(BaseModel):
-    format: Format
-    family: Family
+    format: ForeignFormat
+    family: TargetFamily
     into: str
     dry_run: bool
     read: int
@@ -67,7 +67,7 @@ class JobShown(BaseModel):
     kind: JobKind
     name: str
     state: Literal["running", "done", "failed", "stopped"]
-    format: Format | None
+    format: ForeignFormat | None
     doing: str
     done: int
     total: int | None
@@ -87,8 +87,8 @@ class JobShown(BaseModel):
 
 class ImportShown(BaseModel):
     id: str
-    format: Format
-    family: Family
+    format: ForeignFormat
+    family: TargetFamily
     into: str
     source: str
     started_at: str

@@ -8,15 +8,15 @@ from typing import Any
 
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import Invalid
-from memory_mcp.sync.records import DELETION, FIELDS, Record, as_json, parse
+from memory_mcp.sync.records import DELETION, FIELDS, NoteRecord, as_json, parse
 
 
-def record(tx: Read, user: str, id_: str) -> Record | None:
+def record(tx: Read, user: str, id_: str) -> NoteRecord | None:
     row = tx.one("SELECT record FROM records WHERE user_id = :user AND id = :id", {"user": user, "id": id_})
     return _parsed(json.loads(row[0])) if row else None
 
 
-def _parsed(stored: dict[str, Any]) -> Record | None:
+def _parsed(stored: dict[str, Any]) -> NoteRecord | None:
     """A stored record. An invalid one, from an earlier version, loses its times; None if that is not enough."""
     for names in (FIELDS, ("id", "registers", DELETION)):
         with suppress(Invalid):
@@ -24,7 +24,7 @@ def _parsed(stored: dict[str, Any]) -> Record | None:
     return None
 
 
-def is_placed(tx: Read, user: str, record: Record) -> bool:
+def is_placed(tx: Read, user: str, record: NoteRecord) -> bool:
     """Whether the namespace in the record is among those that receive the note's changes."""
     row = tx.one(
         "SELECT 1 FROM places WHERE user_id = :user AND id = :id AND namespace = :namespace",
@@ -33,7 +33,7 @@ def is_placed(tx: Read, user: str, record: Record) -> bool:
     return record.namespace is None or row is not None
 
 
-def save(tx: Write, user: str, node: str, merged: Record, also_in: str | None) -> None:
+def save(tx: Write, user: str, node: str, merged: NoteRecord, also_in: str | None) -> None:
     """Replace the stored record, as the user's latest change. `also_in`: another namespace to notify."""
     values = {
         "user": user,

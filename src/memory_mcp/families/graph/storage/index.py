@@ -18,7 +18,7 @@ def add_words(tx: Write, entity_id: str, observation_id: str | None, **texts: st
         {"entity": entity_id, "observation": observation_id},
     )
     spaced = {column: fts_query.spaced(texts.get(column, "")) for column in COLUMNS}
-    tx.texts(WORDS).insert(number, {**spaced, "parts": fts_query.parts(" ".join(texts.values()))})
+    tx.texts(WORDS).insert(number, {**spaced, "parts": fts_query.word_parts(" ".join(texts.values()))})
 
 
 def has_changes(tx: Read) -> bool:

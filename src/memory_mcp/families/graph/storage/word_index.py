@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from memory_mcp.engines.texts import BestMatches, Column, Owners, Texts, WordTable
+from memory_mcp.engines.texts import BestMatches, Owners, Texts, WordColumn, WordTable
 from memory_mcp.engines.transactions import Read
 from memory_mcp.families.graph.storage.expressions import to_json
 from memory_mcp.search import fts_query
@@ -27,19 +27,24 @@ _ENTITY_OF_OBSERVATION = """
 """
 WORDS = WordTable(
     "graph_words",
-    (Column("name", "A", weight=2.0), Column("entity_type", "B"), Column("content", "C"), Column("parts", "D", 0.5)),
+    (
+        WordColumn("name", "A", weight=2.0),
+        WordColumn("entity_type", "B"),
+        WordColumn("content", "C"),
+        WordColumn("parts", "D", 0.5),
+    ),
     owners=Owners(_ENTITY_OF_WORDS, "entity.number"),
 )
 ENTITY_TEXTS = WordTable(
     "entities_fts",
-    (Column("name", "A"), Column("entity_type", "B")),
+    (WordColumn("name", "A"), WordColumn("entity_type", "B")),
     is_stemmed=False,
     has_triggers=True,
     owners=Owners(_ENTITY_ITSELF, "entity.number"),
 )
 OBSERVATION_TEXTS = WordTable(
     "observations_fts",
-    (Column("content", "A"),),
+    (WordColumn("content", "A"),),
     is_stemmed=False,
     has_triggers=True,
     owners=Owners(_ENTITY_OF_OBSERVATION, "entity.number"),

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from memory_mcp.engines.texts import Column, WordTable
+from memory_mcp.engines.texts import WordColumn, WordTable
 from memory_mcp.engines.transactions import Packed
 from memory_mcp.families.vault.model import MemoryScope
 
@@ -14,9 +14,9 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)  # json.dumps would make one for
 OWN_ROWS = {"session": "session_id = :session_id", "vault": "TRUE"}
 """By scope, the condition for the rows that the caller's session may see."""
 
-_SPEC_COLUMNS = (Column("key", "A"), Column("content", "B"), Column("tags", "C"))
+_SPEC_COLUMNS = (WordColumn("key", "A"), WordColumn("content", "B"), WordColumn("tags", "C"))
 # A word in the key counts twice, a part of a camelCase word half.
-_WORD_COLUMNS = (Column("key", "A", weight=2.0), *_SPEC_COLUMNS[1:], Column("parts", "D", weight=0.5))
+_WORD_COLUMNS = (WordColumn("key", "A", weight=2.0), *_SPEC_COLUMNS[1:], WordColumn("parts", "D", weight=0.5))
 SPEC_TEXTS = {scope: WordTable(f"{scope}_fts", _SPEC_COLUMNS, is_stemmed=False, has_triggers=True) for scope in SCOPES}
 """By scope, the index of the specification."""
 WORDS = {scope: WordTable(f"{scope}_words", _WORD_COLUMNS) for scope in SCOPES}

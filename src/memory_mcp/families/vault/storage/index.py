@@ -21,7 +21,7 @@ def add_to_index(tx: Write, id_: int, memory: NewMemory) -> None:
             "key": fts_query.spaced(memory.key),
             "content": fts_query.spaced(memory.content),
             "tags": fts_query.spaced(" ".join(memory.tags)),
-            "parts": fts_query.parts(f"{memory.key} {memory.content}"),
+            "parts": fts_query.word_parts(f"{memory.key} {memory.content}"),
         },
     )
     tx.all(f"DELETE FROM {scope}_tags WHERE memory_id = :id", {"id": id_})
