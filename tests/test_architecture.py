@@ -77,7 +77,7 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "references "
     "picture maintenance family tools",
     "portals": "model address allowed_folders answers downloads folders inference widening storage cross_portal_query "
-    "journal limits import_context archive_imports text_files inspection uploads exports usage portal_registry "
+    "journal limits import_context archive_imports text_files inspection exports usage portal_registry "
     "zip_files record_writer record_imports transfer_folders query_errors file_imports file_exports query_results "
     "operations opening search_texts resources references maintenance family tools",
     "recall": "model background pages references overview operations index latest counts tools family",
@@ -204,7 +204,7 @@ def test_readers_of_foreign_files_write_nothing() -> None:
                 name for name in imported if ".operations" in name or name.split(".")[-1] in ("Notes", "Stores")
             ]
             helpers = {"model", "bounds", "json_records", "archives", "text_list", "folders"}
-            assert module.names[1] in READERS | helpers | {"readers", "found_items", "uploads", "history"}
+            assert module.names[1] in READERS | helpers | {"readers", "found_items", "upload_reader", "history"}
 
 
 def test_storage_is_the_only_place_with_sql() -> None:

@@ -63,7 +63,9 @@ class ImportHistory:
         for old in self.all()[MAX_IMPORTS_KEPT - 1 :]:
             self._file(old.id).unlink(missing_ok=True)
             self.batches_file(old.id).unlink(missing_ok=True)
-        record = ImportRecord(new_id(), plan.format, plan.family, plan.into, plan.name, precise_stamp(self._clock()))
+        record = ImportRecord(
+            new_id(), plan.format, plan.family, plan.into, plan.file_name, precise_stamp(self._clock())
+        )
         self.save(record)
         atomic_write.write(FolderEntry(None, self._folder, self.batches_file(record.id).name), b"", mode=0o600)
         return ImportLog(self, record)

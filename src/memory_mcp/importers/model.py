@@ -34,11 +34,12 @@ class ImportPlan:
     into: str  # a namespace, a store or a project
     dry_run: bool = False
     found: Path | None = None  # what a child process has read of it, in lines of found_items
+    uploaded_name: str | None = None  # of the file, on the computer of the person who has uploaded it
 
-    name: str = ""  # of the file, for people
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", self.name or self.path.name)
+    @property
+    def file_name(self) -> str:
+        """For people."""
+        return self.uploaded_name or self.path.name
 
     @property
     def family(self) -> TargetFamily:

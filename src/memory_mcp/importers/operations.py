@@ -233,7 +233,7 @@ def _byte_count(plan: ImportPlan, report_progress: ReportProgress, passes: int =
     path = plan.found or plan.path
     files = path.rglob("*") if path.is_dir() else [path]
     total = sum(file.lstat().st_size for file in files if file.is_file())
-    return ProgressCount(f"Reading {plan.name}", Bytes(passes * total), report_progress)
+    return ProgressCount(f"Reading {plan.file_name}", Bytes(passes * total), report_progress)
 
 
 def _counted(found: Iterator[Found], kind: type[T] | UnionType, report: Report) -> Iterator[T]:

@@ -3,20 +3,25 @@
 There is a quota because read_memory is enough to export, and every export is a file on the server's disk.
 """
 
+import base64
 import os
 import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.glob import find
 from memory_mcp.engines.files.lock import FileLock
-from memory_mcp.errors import Invalid
-from memory_mcp.families.portals import uploads
+from memory_mcp.engines.files.rooted_folder import Outside, Root
+from memory_mcp.engines.files.uploads import delete_expired
+from memory_mcp.errors import Invalid, NotFound
+from memory_mcp.families.portals.model import Piece
 
+DOWNLOADS = "downloads"  # in exports/: files for a page, which downloads them piece by piece
+PIECE_BYTES = 512 * 1024  # of a download
 UNFINISHED = "export-"  # prefix of the names of exports in staging
 MAX_ENTRIES = 10_000  # files and folders
 MIN_ENTRY_BYTES = 4096  # a smaller file counts as this
@@ -35,7 +40,7 @@ class QuotaFolder:
 
     def delete_expired(self) -> None:
         """Delete files that are too old, and folders that are empty."""
-        uploads.delete_expired(self.path / uploads.DOWNLOADS)
+        delete_expired(self.path / DOWNLOADS)
         if self.max_days is None:
             return
         expired = time.time() - self.max_days * DAY_S
@@ -101,6 +106,23 @@ class QuotaFolder:
             field="destination",
             quota=self.quota,
         )
+
+
+def read_piece(exports: Path, destination: str, offset: int) -> Piece:
+    parts = PurePath(destination).parts
+    if len(parts) != 2 or parts[0] != DOWNLOADS:
+        raise Invalid(f"destination: only exports to {DOWNLOADS}/ can be downloaded.", field="destination")
+    delete_expired(exports / DOWNLOADS)
+    try:
+        with Root(exports).entry(parts) as entry, entry.opened() as (file, status):
+            file.seek(offset)
+            piece = file.read(PIECE_BYTES)
+    except Outside as exc:
+        raise Invalid(f"Only files in the folder {exports.name!r} are possible.", field="destination") from exc
+    except FileNotFoundError as exc:
+        raise NotFound("destination: there is no such export. Export it again.", field="destination") from exc
+    is_last = offset + len(piece) >= status.st_size
+    return Piece(base64.b64encode(piece).decode(), offset, status.st_size, is_last)
 
 
 def _entries(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

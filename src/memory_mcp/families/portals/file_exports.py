@@ -17,8 +17,8 @@ from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import (
     allowed_folders,
+    exports,
     storage,
-    uploads,
     zip_files,
 )
 from memory_mcp.families.portals.exports import UNFINISHED, QuotaFolder
@@ -226,7 +226,7 @@ class FileExports:
 
     def read_piece(self, caller: Caller, destination: str, offset: int) -> Piece:
         """The piece of an exported file that begins at `offset`. Raises NotFound."""
-        return uploads.read_piece(self._folders.exports(caller)[0], destination, offset)
+        return exports.read_piece(self._folders.exports(caller)[0], destination, offset)
 
     def delete_expired_exports(self) -> None:
         """Delete expired exports of all users. The local user's files stay, except those made for a download."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from memory_mcp.caller import Caller
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb.client import EngineConnections
+from memory_mcp.engines.files import uploads
 from memory_mcp.engines.files.compressed import MAX_EXPANSION
 from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerProcess
 from memory_mcp.errors import Conflict, Invalid, LimitExceeded, NotFound, shorten
@@ -22,7 +23,6 @@ from memory_mcp.families.portals import (
     journal,
     record_imports,
     storage,
-    uploads,
     zip_files,
 )
 from memory_mcp.families.portals.address import Address
@@ -201,7 +201,8 @@ class FileImports:
 
     def receive(self, caller: Caller, name: str, offset: int, data: str) -> Received:
         """Add a piece to an upload. Raises Conflict if it does not follow the pieces received so far."""
-        return uploads.add(self._folders.imports(caller)[0], name, offset, data, self._limits.file_bytes)
+        stored = uploads.add(self._folders.imports(caller)[0], name, offset, data, self._limits.file_bytes)
+        return Received(f"{uploads.UPLOADS}/{name}", stored)
 
 
 @contextmanager

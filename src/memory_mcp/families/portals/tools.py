@@ -105,12 +105,15 @@ def portal_delete(call: Call[Portals], arguments: PortalDelete) -> PortalDeleted
     )
 
 
-class PortalImport(InPortal):
+class FileToImport(InPortal):
     source: FilePath = Field(description="In the imports folder.")
     format: FileFormat
     table: TableName | None = Field(None, description="Or the file's name.")
     mapping: dict[str, str] = Field({}, description="{file's column: table's}")
     types: dict[str, ColumnType] = Field({}, description="{file's column: type}, where not as guessed.")
+
+
+class PortalImport(FileToImport):
     on_conflict: OnConflict | None = Field(
         None, alias="onConflict", description="If a table exists; usually append, for db refuse."
     )
@@ -220,12 +223,9 @@ def portal_upload(call: Call[Portals], arguments: PortalUpload) -> Received:
     return call.operations.imports.receive(call.caller, arguments.name, arguments.offset, arguments.data)
 
 
-class PortalPreview(InPortal):
+class PortalPreview(FileToImport):
     source: FilePath = Field(description="As portal_upload answered.")
-    format: FileFormat
     table: TableName | None = Field(None, description="Where it would go to; or the file's name.")
-    mapping: dict[str, str] = Field({}, description="{file's column: table's}")
-    types: dict[str, ColumnType] = Field({}, description="{file's column: type}, where not as guessed.")
 
 
 @portals.tool(

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memory_mcp.caller import LOCAL_USER, Caller
+from memory_mcp.engines.files.uploads import IMPORTS
 from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerProcess
 from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.families.portals import address as addresses
@@ -18,7 +19,7 @@ RETRY_AFTER_S = 5
 MIN_VERIFY_S = 600  # to read through a portal file of any size
 MIN_VERIFY_BYTES_PER_S = 20_000_000  # a large file gets more time, at this rate
 MAX_ARCHIVE_BYTES = 2**62  # no limit in effect: a portal file may have any size
-IMPORTS, EXPORTS = "imports", "exports"
+EXPORTS = "exports"
 NAMESPACE_FOLDERS = "namespaces"  # in imports/ and exports/: a folder for each namespace that a key is confined to
 
 

@@ -13,13 +13,12 @@ from memory_mcp.access import AuditEvent
 from memory_mcp.access.tenants import folder_of
 from memory_mcp.app import App
 from memory_mcp.caller import Caller, Scope
+from memory_mcp.engines.files import uploads
 from memory_mcp.errors import NotFound
-from memory_mcp.families.portals import uploads
-from memory_mcp.families.portals.transfer_folders import IMPORTS
 from memory_mcp.importers import FORMATS, ImportPlan, Report, found_items
 from memory_mcp.importers.model import FoundFile, FoundNote
 from memory_mcp.importers.operations import DEFAULT_DESTINATIONS
-from memory_mcp.importers.uploads import ReadLimits, read_upload
+from memory_mcp.importers.upload_reader import ReadLimits, read_upload
 from memory_mcp.progress import ReportProgress
 from memory_mcp.search.snippets import beginning
 from memory_mcp.server.fair_routes import pools_of
@@ -45,8 +44,8 @@ MAX_SAMPLES = 5
 def upload(body: UploadPiece, app: TheApp, person: ThePerson) -> UploadReceived:
     """Upload a file for an import, piece by piece. One that is not imported is deleted after an hour."""
     person.require(Scope.WRITE)
-    received = uploads.add(_imports_folder(app, person), body.name, body.offset, body.data, app.settings.import_bytes)
-    return UploadReceived(upload=body.name, bytes=received.bytes)
+    stored = uploads.add(_imports_folder(app, person), body.name, body.offset, body.data, app.settings.import_bytes)
+    return UploadReceived(upload=body.name, bytes=stored)
 
 
 @user_router.get("/imports")
@@ -98,7 +97,7 @@ def _jobs(request: Request) -> ImportJobs:
 
 
 def _imports_folder(app: App, person: Caller) -> Path:
-    return folder_of(app.settings.data_dir, person.user) / IMPORTS
+    return folder_of(app.settings.data_dir, person.user) / uploads.IMPORTS
 
 
 def _import(

@@ -1,4 +1,4 @@
-"""Files that come and go piece by piece, for a viewer that reaches this server through tool calls only."""
+"""Files to import, which a page uploads piece by piece: there is no larger message than a piece."""
 
 import base64
 import binascii
@@ -14,20 +14,19 @@ from memory_mcp import operating_system
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.files.rooted_folder import FolderEntry, Outside, Root
-from memory_mcp.errors import Conflict, Invalid, NotFound
-from memory_mcp.families.portals.model import Piece, Received
+from memory_mcp.errors import Conflict, Invalid
 
+IMPORTS = "imports"  # in a user's folder
 UPLOADS = "uploads"  # in imports/
-DOWNLOADS = "downloads"  # in exports/
 MIN_IDLE_S = 60  # after its last piece, until an upload may be deleted for another
 MAX_AGE_S = 3600  # of a file since it was last written or read
 MAX_UPLOADS_PER_USER = 10  # files that are not imported yet
 MAX_TOTAL_FACTOR = 2  # of all uploads together, times the limit of one file
-PIECE_BYTES = 512 * 1024  # of a download
 
 
-def add(imports: Path, name: str, offset: int, data: str, max_bytes: int) -> Received:
-    """Append a piece. A piece that was stored before is accepted again: the page may not have received the answer.
+def add(imports: Path, name: str, offset: int, data: str, max_bytes: int) -> int:
+    """Append a piece. Returns how many bytes of the file are stored. A piece that was stored before is accepted again:
+    the page may not have received the answer.
 
     Raises Conflict while there are too many recent files that are not imported yet.
     """
@@ -41,7 +40,7 @@ def add(imports: Path, name: str, offset: int, data: str, max_bytes: int) -> Rec
     with FileLock(folder).acquire():  # among all servers: what is counted must still be true when the piece is written
         _delete_idle_uploads(folder, name, offset + len(piece), max_bytes)
         _append(imports, name, offset, piece)
-    return Received(f"{UPLOADS}/{name}", offset + len(piece))
+    return offset + len(piece)
 
 
 def _append(imports: Path, name: str, offset: int, piece: bytes) -> None:
@@ -88,21 +87,6 @@ def _fits(others: list[tuple[Path, os.stat_result]], size: int, max_bytes: int) 
     """Whether an upload of this size fits beside others. One alone always does."""
     total = sum(status.st_size for _, status in others) + size
     return not others or (len(others) < MAX_UPLOADS_PER_USER and total <= MAX_TOTAL_FACTOR * max_bytes)
-
-
-def read_piece(exports: Path, destination: str, offset: int) -> Piece:
-    parts = PurePath(destination).parts
-    if len(parts) != 2 or parts[0] != DOWNLOADS:
-        raise Invalid(f"destination: only exports to {DOWNLOADS}/ can be downloaded.", field="destination")
-    delete_expired(exports / DOWNLOADS)
-    try:
-        with _entry(exports, parts) as entry, entry.opened() as (file, status):
-            file.seek(offset)
-            piece = file.read(PIECE_BYTES)
-    except FileNotFoundError as exc:
-        raise NotFound("destination: there is no such export. Export it again.", field="destination") from exc
-    is_last = offset + len(piece) >= status.st_size
-    return Piece(base64.b64encode(piece).decode(), offset, status.st_size, is_last)
 
 
 def _decoded(data: str) -> bytes:
