@@ -90,7 +90,7 @@ sbom: .venv/.sbom ## Write a software bill of materials (CycloneDX) of everythin
 	@touch $@
 
 soak-sync-model: setup ## Run 2,000 random sequences of nodes and a hub that lose, repeat, restore and clone data (MEMORY_MCP_SYNC_EXAMPLES)
-	MEMORY_MCP_SYNC_EXAMPLES=$${MEMORY_MCP_SYNC_EXAMPLES:-2000} $(BIN)/python -m pytest tests/sync/test_converging.py tests/sync/test_stories.py $(ARGS)
+	MEMORY_MCP_SYNC_EXAMPLES=$${MEMORY_MCP_SYNC_EXAMPLES:-2000} $(BIN)/python -m pytest tests/sync/test_convergence.py tests/sync/test_stories.py $(ARGS)
 
 static: setup ## Check format, lint, types and generated docs; if Node is installed, the same and unit tests for ui/
 	$(BIN)/ruff format --check .

@@ -67,19 +67,18 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
 )
 APART = FAMILIES | {"families.recall", "importers", "maintenance"}  # none of them imports another of its layer
 IN_FAMILIES = {  # the modules of each, which may import those before them
-    "vault": "model storage schema operations resources editing references maintenance family tools",
+    "vault": "model storage schema operations resources edits references maintenance family tools",
     "notes": "model list_model addresses storage schema markdown result_limits transactions replica_records "
     "replica_merge replica note_search change_events reader writer transfer series operations resources "
-    "editing references distillation prompts maintenance family tools",
+    "edits references distillation prompts maintenance family tools",
     "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry "
-    "store_access category_indexes listings operations editing references maintenance family tools",
-    "graph": "model storage adoption schema answers exchange databases files projects transfer operations editing "
-    "references "
-    "picture maintenance family tools",
-    "portals": "model address allowed_folders answers downloads folders inference widening storage cross_portal_query "
-    "journal limits import_context archive_imports text_files inspection exports usage portal_registry "
-    "zip_files record_writer record_imports transfer_folders query_errors file_imports file_exports query_results "
-    "operations opening search_texts resources references maintenance family tools",
+    "store_access category_indexes listings operations edits references maintenance family tools",
+    "graph": "model storage adoption schema answers exchange databases files projects transfer operations edits "
+    "references picture maintenance family tools",
+    "portals": "model address allowed_folders answers downloads folders inference wider_types storage "
+    "cross_portal_query journal limits import_context archive_imports text_files inspection exports usage "
+    "portal_registry zip_files record_writer record_imports transfer_folders query_errors file_imports file_exports "
+    "query_results operations composition search_texts resources references maintenance family tools",
     "recall": "model background pages references overview operations index latest counts tools family",
 }
 READERS = {  # of importers, one for each foreign format
@@ -291,11 +290,11 @@ def test_only_one_module_of_the_tests_sleeps() -> None:
     tests = Path(__file__).parent
     sleeping = re.compile(r"\b(time|asyncio|anyio)\.sleep\(|\bimport sleep\b|\.wait_for_timeout\(")
     found = {str(path.relative_to(tests)) for path in tests.rglob("*.py") if sleeping.search(path.read_text("utf-8"))}
-    assert found == {"waiting.py", "web/pictures.py"}  # the latter draws the pictures of the docs
+    assert found == {"events.py", "web/pictures.py"}  # the latter draws the pictures of the docs
 
 
 def test_no_test_fails_because_the_machine_is_busy() -> None:
-    """What waits for an event waits for `waiting.TIMEOUT_S`, in which only an error does not happen."""
+    """What waits for an event waits for `events.TIMEOUT_S`, in which only an error does not happen."""
     tests = Path(__file__).parent
     short = re.compile(r"(\btimeout(_s)?=|\.wait\(|\bfail_after\(|\.result\()([1-9]|[1-5]\d)(?=[,)])")
     found = {str(path.relative_to(tests)): short.findall(path.read_text("utf-8")) for path in tests.rglob("*.py")}

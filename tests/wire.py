@@ -12,8 +12,8 @@ from typing import IO, Any, cast
 
 import httpx
 
+from tests.events import TIMEOUT_S, eventually
 from tests.processes import COMMAND, Process, environment
-from tests.waiting import TIMEOUT_S, eventually
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "wire", "version": "1"}}
 MODERN = "2026-07-28"

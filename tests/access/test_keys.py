@@ -12,8 +12,8 @@ from memory_mcp.clock import stamp
 from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import NotFound
 from tests.conftest import Clock
+from tests.events import TIMEOUT_S
 from tests.postgres import everything_stored
-from tests.waiting import TIMEOUT_S
 
 
 def word(keys: Keys, raw: str | None) -> str:

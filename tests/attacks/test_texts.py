@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.exhaustive import IS_SOAK
-from tests.server.fuzzing import Fuzz
+from tests.server.fuzz_messages import Fuzz
 from tests.server.test_fuzz import indiscretions
 from tests.wire import Http, http_server, modern_meta
 

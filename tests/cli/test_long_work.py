@@ -11,9 +11,9 @@ import pytest
 
 from memory_mcp.importers.operations import NOTE_BATCH
 from tests import processes
+from tests.events import eventually
 from tests.processes import environment
 from tests.terminal import Terminal
-from tests.waiting import eventually
 
 MEMORIES = 4000  # enough that a signal arrives before the end
 PLAIN = {"NO_COLOR": "1"}

@@ -11,7 +11,7 @@ from memory_mcp.cli import command_line, memories
 from memory_mcp.families.recall import Recall
 from memory_mcp.families.recall.model import Recalled
 from tests import processes
-from tests.embedding.running import needs_model
+from tests.embedding.servers import needs_model
 from tests.processes import environment
 from tests.wire import Stdio
 

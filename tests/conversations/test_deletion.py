@@ -19,12 +19,12 @@ REFS = ["conversation:claude-code:one", "conversations:billing", "conversations:
 def delete(app: App, caller: Caller, ref: str) -> Any:
     """Returns the copy for the undo."""
     kept: list[Any] = []
-    app.conversations.editing.delete(Call(app.conversations, caller, new_session(caller)), ref, kept.append)
+    app.conversations.edits.delete(Call(app.conversations, caller, new_session(caller)), ref, kept.append)
     return kept[0]
 
 
 def delete_for_good(app: App, caller: Caller, ref: str) -> None:
-    app.conversations.editing.delete(Call(app.conversations, caller, new_session(caller)), ref, None)
+    app.conversations.edits.delete(Call(app.conversations, caller, new_session(caller)), ref, None)
 
 
 def listed(app: App, caller: Caller) -> list[str]:
@@ -48,7 +48,7 @@ def test_deleting_is_undone_and_a_deleted_conversation_is_not_captured_again(
     assert stored(app, caller) == []
     with pytest.raises(NotFound if ref.startswith("conversations:") else Conflict):
         delete(app, caller, ref)
-    app.conversations.editing.restore(Call(app.conversations, caller, new_session(caller)), ref, copy)
+    app.conversations.edits.restore(Call(app.conversations, caller, new_session(caller)), ref, copy)
     assert facts(app, caller) == before
     assert listed(app, caller) == ["claude-code:one"]
 

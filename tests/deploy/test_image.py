@@ -13,8 +13,8 @@ from tools.distribution import ROOT
 from memory_mcp import __version__, settings
 from tests.deploy.image import Engine, NoNamespaces, Stage, engine, instructions
 from tests.deploy.test_unit import served
+from tests.events import eventually
 from tests.exhaustive import IS_SOAK
-from tests.waiting import eventually
 from tests.wire import HELLO, Stdio
 
 

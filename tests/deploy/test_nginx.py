@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.events import TIMEOUT_S, eventually
 from tests.processes import run
 from tests.server.test_http import events_of
-from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import HELLO, Http, http_server, modern_meta
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "nginx.conf"

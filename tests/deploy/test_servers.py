@@ -16,7 +16,7 @@ import yaml
 from memory_mcp import settings
 from memory_mcp.app import open_access
 from tests.deploy.test_nginx import MAIN, _free_ports, nginx
-from tests.waiting import TIMEOUT_S, eventually
+from tests.events import TIMEOUT_S, eventually
 from tests.wire import Http, http_server
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

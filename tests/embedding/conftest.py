@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.running import shorten_timeouts
+from tests.embedding.servers import shorten_timeouts
 
 
 @pytest.fixture(autouse=True)

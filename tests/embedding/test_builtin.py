@@ -8,8 +8,8 @@ import pytest
 from memory_mcp.embedding import model_files
 from memory_mcp.embedding.builtin import QUERY_PREFIX, Builtin
 from memory_mcp.errors import Unavailable
-from tests.embedding.running import INSTALLED, NotesFile, install_model, needs_model, server
-from tests.waiting import eventually
+from tests.embedding.servers import INSTALLED, NotesFile, install_model, needs_model, server
+from tests.events import eventually
 
 TEXTS = ["My cat is ill.", "The invoice is due on Friday.", "コーヒーが好きです。", "x", "word " * 3000]
 

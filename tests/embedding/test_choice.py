@@ -9,8 +9,8 @@ from memory_mcp.embedding import Embedders, EmbeddingOptions, worker
 from memory_mcp.embedding.model_files import MODEL
 from memory_mcp.server.request_context import local_caller
 from tests.embedding.fake_service import FAULTS, FakeService, closed_port
-from tests.embedding.running import NotesFile, install_model, needs_model, server
-from tests.waiting import TIMEOUT_S, eventually
+from tests.embedding.servers import NotesFile, install_model, needs_model, server
+from tests.events import TIMEOUT_S, eventually
 from tests.wire import Stdio
 
 BUILTIN = f"builtin/{MODEL}/384"

@@ -20,9 +20,9 @@ from memory_mcp.__main__ import main
 from memory_mcp.embedding import model_files
 from memory_mcp.embedding.model_files import CARRIER_FILES, MODEL, MODEL_FILE, TOKENIZER_FILE
 from tests.embedding.fake_service import closed_port
-from tests.embedding.running import INSTALLED, NotesFile, install_model, needs_model, server
+from tests.embedding.servers import INSTALLED, NotesFile, install_model, needs_model, server
+from tests.events import eventually
 from tests.processes import COMMAND, environment
-from tests.waiting import eventually
 
 pytestmark = needs_model
 

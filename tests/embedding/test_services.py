@@ -10,9 +10,9 @@ from memory_mcp.embedding import query_vectors, services, worker
 from memory_mcp.embedding.services import Ollama, OpenAI, ollama_url
 from memory_mcp.errors import Unavailable
 from tests.embedding.fake_service import FAULTS, FakeService, Fault, closed_port
-from tests.embedding.running import NotesFile, server
+from tests.embedding.servers import NotesFile, server
+from tests.events import TIMEOUT_S, eventually
 from tests.processes import environment
-from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import FORCED, Stdio
 
 SEVERAL = [f"note number {count} about {topic}" for count, topic in enumerate(["tea", "rain", "Rome", "bread"])]

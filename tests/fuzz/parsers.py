@@ -171,28 +171,28 @@ def _importer(read: Callable[[Path], Iterator[Any]], name: str) -> Callable[[byt
 
 
 @cache
-def _vetting() -> Any:
+def _checks() -> Any:
     """The SQL policy with the engine's own parser and lists, in this process."""
     import chdb
 
     from memory_mcp.engines.chdb.connections import ChdbConnection
-    from memory_mcp.engines.chdb.vetting import Inspector, QueryVetting
+    from memory_mcp.engines.chdb.query_checks import Inspector, QueryChecks
 
     connection = ChdbConnection(lambda: chdb.connect(":memory:"))
     connection.run("CREATE DATABASE IF NOT EXISTS portal", {})
     connection.run("CREATE TABLE portal.mine (n Int64, word String) ENGINE = Memory", {})
-    return QueryVetting(Inspector(connection))
+    return QueryChecks(Inspector(connection))
 
 
 def check_sql(data: bytes) -> None:
     """A query that the policy accepts is accepted again in the form in which it runs, and means the same then."""
     from memory_mcp.engines.chdb.sql_policy import QueryRefused, QueryTooLarge
 
-    vetting = _vetting()
-    vetting.clear()
+    checks = _checks()
+    checks.clear()
     with suppress(QueryRefused, QueryTooLarge):
-        vetted = vetting.vet(_text(data), {})
-        assert vetting.vet(vetted.text, {}).text == vetted.text
+        checked = checks.check(_text(data), {})
+        assert checks.check(checked.text, {}).text == checked.text
 
 
 def _record(**fields: Any) -> bytes:

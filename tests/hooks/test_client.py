@@ -12,7 +12,7 @@ import pytest
 from memory_mcp.hooks import client, records
 from memory_mcp.operating_system import process_age_s
 from tests.conversations.conftest import TRANSCRIPTS
-from tests.waiting import eventually
+from tests.events import eventually
 
 
 def run(data_dir: Path, event: str, stdin: bytes, *more: str) -> subprocess.CompletedProcess[bytes]:

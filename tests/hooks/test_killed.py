@@ -12,7 +12,7 @@ from memory_mcp.app import open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.conversations.model import ConversationFilter
 from memory_mcp.families.notes.model import Filter, NoteQuery
-from tests.waiting import eventually
+from tests.events import eventually
 
 MESSAGES = 400
 

@@ -23,9 +23,9 @@ from memory_mcp.families.registry import FAMILIES
 from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance import archive, finish_restore
 from memory_mcp.maintenance.model import ManifestEntry
+from tests.events import eventually
 from tests.maintenance.sample_data import LOCAL, answer, fill, furnish, maintenance_of, opened, run, state, tree
 from tests.processes import Process, environment
-from tests.waiting import eventually
 from tests.wire import Stdio
 
 KINDS = database_kinds(FAMILIES.values())

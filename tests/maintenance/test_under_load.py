@@ -16,10 +16,10 @@ from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.families.graph.model import Entity
 from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance.backup import Backup
+from tests.events import eventually
 from tests.families.portals.calls import query_operation
 from tests.maintenance.sample_data import LOCAL, PORTAL, fill, maintenance_of, opened, run
 from tests.processes import environment
-from tests.waiting import eventually
 from tests.wire import Stdio
 
 WRITERS = 3

@@ -17,8 +17,8 @@ from memory_mcp.engines.transactions import Read, UserDatabases
 from memory_mcp.families.recall.family import RECALL_CACHE
 from memory_mcp.search_index import SCHEMA, IndexHit, IndexQuery, IndexText, SearchIndex
 from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.running import shorten_timeouts
-from tests.waiting import eventually
+from tests.embedding.servers import shorten_timeouts
+from tests.events import eventually
 
 GROUP = "stores/diary"
 NO_EMBEDDER = EmbeddingOptions("none", None, "", "", None, Path("/nowhere"))

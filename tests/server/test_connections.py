@@ -10,7 +10,7 @@ import pytest
 
 from memory_mcp.logs import MAX_REPEATS, RepeatFilter
 from memory_mcp.server.connections import Connections
-from tests.waiting import TIMEOUT_S
+from tests.events import TIMEOUT_S
 from tests.wire import Http, http_server
 
 ATTACKER, CROWD, OTHER = "127.0.0.2", "127.0.0.3", "127.0.0.4"

@@ -13,8 +13,8 @@ import pytest
 from starlette.types import Message
 
 from memory_mcp.server.rest.downloads import TemporaryFileResponse
+from tests.events import eventually
 from tests.server.test_rest import COOKIE, Person, cli, signed_in
-from tests.waiting import eventually
 from tests.wire import Http, http_server
 
 SECRET = "ombudswoman"

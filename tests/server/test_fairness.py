@@ -24,8 +24,8 @@ from memory_mcp.errors import Unavailable
 from memory_mcp.server.http import HANDSHAKE_BURST
 from memory_mcp.server.thread_pools import HASHING_NICENESS, ONE_USER, Pools, Shares, Slots, Workers
 from memory_mcp.settings import Settings
+from tests.events import TIMEOUT_S, eventually
 from tests.processes import run
-from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import MODERN, Http, Stdio, http_server, modern_meta
 
 pytestmark = pytest.mark.anyio

@@ -21,9 +21,9 @@ import httpx
 import pytest
 
 from tests.conftest import ERAS
+from tests.events import TIMEOUT_S
 from tests.processes import Process
-from tests.server.fuzzing import Fuzz, Sent
-from tests.waiting import TIMEOUT_S
+from tests.server.fuzz_messages import Fuzz, Sent
 from tests.wire import HELLO, Http, http_server, modern_meta
 
 MESSAGES = int(os.environ.get("MEMORY_MCP_FUZZ_MESSAGES", "1000"))  # over each transport

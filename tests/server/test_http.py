@@ -10,8 +10,8 @@ import apsw
 import httpx
 import pytest
 
+from tests.events import TIMEOUT_S, eventually
 from tests.processes import run
-from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import FORCED, HELLO, Http, http_server, modern_meta
 
 ROUTES = ["/", "/healthz", "/mcp", "/mcp/sse", "/mcp/messages", "/nothing"]

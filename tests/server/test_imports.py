@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.events import eventually
 from tests.importers.foreign_tools import FIXTURES
 from tests.server.test_rest import Person, cli, signed_in
-from tests.waiting import eventually
 from tests.wire import Http, http_server
 
 MAX_UPLOAD_BYTES = 3_000_000

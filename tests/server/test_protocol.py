@@ -19,7 +19,7 @@ from memory_mcp.families.family import Arguments, Call, Family, OpenFamily, Prom
 from memory_mcp.families.vault import storage
 from memory_mcp.server.protocol import McpServer
 from tests.conftest import connected
-from tests.waiting import TIMEOUT_S
+from tests.events import TIMEOUT_S
 
 pytestmark = pytest.mark.anyio
 

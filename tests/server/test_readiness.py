@@ -9,7 +9,7 @@ import pytest
 from memory_mcp import logs
 from memory_mcp.errors import Unavailable
 from memory_mcp.server.http_server import Readiness
-from tests.waiting import TIMEOUT_S
+from tests.events import TIMEOUT_S
 from tests.wire import http_server
 
 

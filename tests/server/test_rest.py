@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from memory_mcp.families.registry import FAMILIES
+from tests.events import TIMEOUT_S, eventually
 from tests.processes import run
-from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import HELLO, MODERN, Http, Stdio, http_server, modern_meta
 
 COOKIE = "memory_mcp_sign_in"

@@ -13,8 +13,8 @@ from typing import IO, Any, cast
 import apsw
 import pytest
 
+from tests.events import TIMEOUT_S, eventually
 from tests.processes import COMMAND, environment
-from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import FORCED, HELLO, Stdio, modern_meta
 
 DISABLED = "semantic search disabled"

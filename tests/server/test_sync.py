@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.events import eventually
 from tests.server.test_rest import Person, cli, signed_in
 from tests.sync.processes import Hub, running_hub
-from tests.waiting import eventually
 from tests.wire import Http, http_server
 
 SYNCING = ("--embedder", "none", "--sync-seconds", "1")

@@ -16,8 +16,8 @@ from memory_mcp.errors import NotFound
 from memory_mcp.sessions import Client, Clients, Connection, LeasedServers, Servers, live_db
 from memory_mcp.sessions.leases import LEASE_S
 from tests.conftest import Clock
+from tests.events import TIMEOUT_S, eventually
 from tests.postgres import shared_database
-from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import HELLO, MODERN, Stdio, modern_meta
 
 

@@ -11,8 +11,8 @@ from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.errors import Unavailable, Unusable
 from memory_mcp.sessions import Connection, Session
+from tests.events import TIMEOUT_S, eventually
 from tests.processes import environment
-from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import FORCED, Stdio, http_server
 
 MINE = environment(MEMORY_MCP_SESSION_ID="mine")

@@ -18,8 +18,8 @@ from memory_mcp import settings
 from memory_mcp.app import open_access
 from memory_mcp.caller import ALL_SCOPES, Scope
 from memory_mcp.cli import command_line
+from tests.events import eventually
 from tests.processes import Process, environment
-from tests.waiting import eventually
 
 SECONDS = 30.0  # that something may take to arrive on a busy machine
 

@@ -14,9 +14,9 @@ import pytest
 
 from memory_mcp.caller import Scope
 from memory_mcp.sync.records import DELETION
+from tests.events import TIMEOUT_S, eventually
 from tests.postgres import everything_stored
 from tests.sync.processes import Hub
-from tests.waiting import TIMEOUT_S, eventually
 
 
 def stamp(seconds_ahead: float = -1, node: str = "a") -> str:

@@ -15,8 +15,8 @@ from memory_mcp import settings
 from memory_mcp.app import open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.families.notes.model import Author, NewNote
+from tests.events import TIMEOUT_S, eventually
 from tests.processes import Process, run
-from tests.waiting import TIMEOUT_S, eventually
 
 NOTES = 3000
 PAGE = 200

@@ -14,8 +14,8 @@ import pytest
 
 from memory_mcp.embedding import model_files
 from memory_mcp.embedding.builtin import Builtin
+from tests.events import eventually
 from tests.sync.processes import Hub, Node, running_hub
-from tests.waiting import eventually
 from tests.wire import Http, Stdio, http_server
 
 FLAGS = ("--sync-seconds", "1", "--embedder", "none")

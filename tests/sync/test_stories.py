@@ -1,4 +1,4 @@
-"""The same world as in test_converging, in random stories. Hypothesis shrinks failures; these find more."""
+"""The same world as in test_convergence, in random stories. Hypothesis shrinks failures; these find more."""
 
 import os
 import random
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.sync.test_converging import Syncing
+from tests.sync.test_convergence import Syncing
 from tests.sync.world import PRIVATE, SYNCED
 
 STORIES = int(os.environ.get("MEMORY_MCP_SYNC_EXAMPLES", "40"))

@@ -12,7 +12,7 @@ from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.registry import FAMILIES
-from tests.waiting import eventually
+from tests.events import eventually
 from tests.web.conftest import Site
 
 DAYS = 30

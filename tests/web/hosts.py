@@ -26,8 +26,8 @@ from playwright.sync_api import (
 )
 
 from tests.compatibility.judges import Judges
+from tests.events import eventually
 from tests.processes import COMMAND, environment
-from tests.waiting import eventually
 from tests.web.conftest import PORTAL, Site
 from tests.wire import MODERN
 

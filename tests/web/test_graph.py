@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.waiting import eventually
+from tests.events import eventually
 from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site
 

@@ -19,7 +19,7 @@ from memory_mcp.errors import Unavailable
 from memory_mcp.families import registry
 from memory_mcp.families.context import open_database
 from memory_mcp.families.family import Family
-from memory_mcp.families.portals.opening import create_portals
+from memory_mcp.families.portals.composition import create_portals
 from memory_mcp.settings import Settings
 
 if TYPE_CHECKING:

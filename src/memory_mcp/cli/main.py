@@ -10,7 +10,7 @@ from memory_mcp.cli import (
     browser,
     config,
     connect,
-    editing,
+    edits,
     graph,
     hook,
     imports,
@@ -45,9 +45,9 @@ cli.command()(memories.stats)
 cli.command()(servers.ps)
 cli.command()(servers.stop)
 cli.command("open")(browser.open_web_app)
-cli.command("list")(editing.list_memories)
-cli.command()(editing.edit)
-cli.command()(editing.rm)
+cli.command("list")(edits.list_memories)
+cli.command()(edits.edit)
+cli.command()(edits.rm)
 cli.add_typer(users.cli, name="users")
 cli.add_typer(keys.cli, name="keys")
 cli.add_typer(models.cli, name="models")

@@ -11,7 +11,7 @@ from memory_mcp.families.family import Call
 from memory_mcp.families.notes import Notes
 from memory_mcp.families.notes.addresses import CONVERSATION
 from memory_mcp.families.notes.model import Author, Filter
-from memory_mcp.families.references import Editing, Keep, no_copy
+from memory_mcp.families.references import Edits, Keep, no_copy
 
 CONVERSATIONS = "conversations:"  # the reference of all conversations of a project, or of all without its name
 PERSON = Author("ui")
@@ -27,8 +27,8 @@ class Deletion:
         self._files = files
 
     @property
-    def editing(self) -> Editing[Any]:
-        return Editing(is_one=is_ref, suffix="", write=_refuse, delete=self._delete, restore=self._restore)
+    def edits(self) -> Edits[Any]:
+        return Edits(is_one=is_ref, suffix="", write=_refuse, delete=self._delete, restore=self._restore)
 
     def _delete(self, call: Call[Any], ref: str, keep: Keep | None) -> None:
         """Archive the notes of a reference, or delete them for good. Raises NotFound if there are none."""

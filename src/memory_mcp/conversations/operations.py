@@ -45,7 +45,7 @@ class Conversations:
         self._digests = Digests(families.notes, families.graph, families.stores, files)
         self._suggestions = Suggestions(families.notes, families.recall)
         self.reader = ConversationReader(families.notes, files)
-        self.editing = Deletion(families.notes, files).editing
+        self.edits = Deletion(families.notes, files).edits
 
     def answer(self, caller: Caller, session: Session, call: HookCall) -> HookAnswer:
         """Do what belongs to an event. Raises AppError, or OSError for a transcript that cannot be read."""

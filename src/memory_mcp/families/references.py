@@ -36,8 +36,8 @@ Keep = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
-class Editing(Generic[Ops]):
-    """How a person edits and deletes one memory by its reference. References are as the family writes them."""
+class Edits(Generic[Ops]):
+    """How a person edits, deletes and restores one memory by its reference, as the family writes it."""
 
     is_one: Callable[[str], bool]  # False for a list, such as a namespace
     suffix: str  # of a file with the text to edit
@@ -61,7 +61,7 @@ class References(Generic[Ops]):
     tool: str | None = None  # the family's own tool that reads one memory
     is_bare: Callable[[str], bool] = lambda text: False  # whether a text without a prefix is one, such as an id
     all_groups: str | None = None  # the reference of the list of all its groups
-    editing: Editing[Ops] | None = None  # None: its memories cannot be edited as text
+    edits: Edits[Ops] | None = None  # None: its memories cannot be edited as text
 
     def includes(self, text: str) -> bool:
         return text.startswith(self.prefixes) or self.is_bare(text)

@@ -259,7 +259,7 @@ os.chdir(chdb_engine.HERE)
 sandbox.enter(folder, readable=[chdb_engine.HERE])
 engine = chdb_engine.Engine(folder)
 connection = engine._connect()
-listed = engine._vetting.functions
+listed = engine._checks.functions
 read = engine._inspector.read
 names = [
     name
@@ -296,7 +296,7 @@ for name in names:
         named = f"WITH {value!r} AS v " + written.replace(repr(value), "v")
         for sql in (written, computed, named):
             try:
-                engine._vetting.vet(sql, {})
+                engine._checks.check(sql, {})
                 passed.append(sql)
             except sql_policy.QueryRefused:
                 pass

@@ -9,7 +9,7 @@ import pytest
 
 from memory_mcp.changes import Change
 from memory_mcp.engines.postgres.notifications import CHANNEL, DatabasePeers
-from tests.waiting import eventually
+from tests.events import eventually
 
 CHANGE = Change(
     "ada", ("memory://notes/1", "memory://notes/ü"), list_changed=True, topics=("vectors",), namespace="work"

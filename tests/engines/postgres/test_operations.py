@@ -12,7 +12,7 @@ from memory_mcp.engines.postgres.pool import PostgresPool
 from memory_mcp.engines.postgres.tenants import SharedRows
 from memory_mcp.errors import Unavailable
 from memory_mcp.server.metrics import PoolCollector
-from tests.waiting import TIMEOUT_S, eventually
+from tests.events import TIMEOUT_S, eventually
 
 OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = %s"
 NAMES = "SELECT name FROM users"

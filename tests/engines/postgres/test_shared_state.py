@@ -20,7 +20,7 @@ from memory_mcp.sessions import Client, Connection, Session
 from memory_mcp.sessions.leases import LEASE_S, LeasedServers
 from tests.conftest import Clock
 from tests.engines.postgres.test_server import chosen
-from tests.waiting import TIMEOUT_S
+from tests.events import TIMEOUT_S
 
 LOCAL = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
 

@@ -24,7 +24,7 @@ from memory_mcp.families.graph.files import GraphFolder
 from memory_mcp.families.graph.model import NewEntity
 from memory_mcp.families.graph.schema import PROJECT
 from memory_mcp.sessions import Connection, Session
-from tests.waiting import TIMEOUT_S
+from tests.events import TIMEOUT_S
 from tests.wire import Stdio
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"graph"}))

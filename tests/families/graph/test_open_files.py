@@ -15,7 +15,7 @@ from memory_mcp.families.graph.files import OpenFiles
 from memory_mcp.families.graph.model import Entity, NewEntity
 from memory_mcp.families.graph.schema import PROJECT
 from memory_mcp.sessions import Connection, Session
-from tests.waiting import TIMEOUT_S
+from tests.events import TIMEOUT_S
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"graph"}))
 HERE = Session("s", Connection(LOCAL_USER, "s"))

@@ -19,7 +19,7 @@ from memory_mcp.engines.transactions import UserDatabase
 from memory_mcp.families.notes.model import Author, NewNote, Note
 from memory_mcp.server.protocol import McpServer
 from tests.conftest import Clock, connected
-from tests.waiting import TIMEOUT_S
+from tests.events import TIMEOUT_S
 
 NOON = "2030-01-01T12:00:00.000Z"
 CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))

@@ -11,8 +11,8 @@ import pytest
 
 from memory_mcp.search.vectors import Floats, unit, unpack
 from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.running import NotesFile, Server, server, shorten_timeouts
-from tests.waiting import eventually
+from tests.embedding.servers import NotesFile, Server, server, shorten_timeouts
+from tests.events import eventually
 
 
 @pytest.fixture

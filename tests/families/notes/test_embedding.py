@@ -16,8 +16,8 @@ from memory_mcp.embedding.chunks import MAX_CHARS
 from memory_mcp.embedding.model_files import MODEL
 from memory_mcp.search.ranking import IMPORTANCE_WEIGHT, LEXICAL_WEIGHT
 from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.running import NotesFile, Server, needs_model, server, shorten_timeouts
-from tests.waiting import TIMEOUT_S, eventually
+from tests.embedding.servers import NotesFile, Server, needs_model, server, shorten_timeouts
+from tests.events import TIMEOUT_S, eventually
 from tests.wire import Http, Stdio, http_server
 
 CLIENT = {"name": "many", "version": "1"}

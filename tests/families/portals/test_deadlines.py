@@ -13,9 +13,9 @@ from memory_mcp.app import App
 from memory_mcp.engines.chdb import client as engine_client
 from memory_mcp.engines.chdb import process as engine_process
 from memory_mcp.errors import Invalid
+from tests.events import eventually
 from tests.families.portals.calls import CALLER, PORTAL, put, query_operation
 from tests.families.portals.test_processes import engine_pid, start
-from tests.waiting import eventually
 from tests.wire import Stdio
 
 # One block of 2000 rows, each of which takes the engine seconds: it looks at no limit meanwhile.

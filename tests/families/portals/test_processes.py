@@ -24,10 +24,10 @@ from memory_mcp.engines.isolation import landlock
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import storage
+from tests.events import TIMEOUT_S, eventually
 from tests.exhaustive import rounds
 from tests.families.portals.calls import CALLER, put, query_operation
 from tests.processes import environment
-from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import Stdio
 
 PORTAL = "mem://tests/shared"

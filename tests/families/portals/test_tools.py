@@ -22,6 +22,7 @@ from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.stdio import local_client
 from memory_mcp.settings import load
 from tests.conftest import connected
+from tests.events import eventually
 from tests.families.notes.calls import call, refusal
 from tests.families.portals.calls import (
     PORTAL,
@@ -37,7 +38,6 @@ from tests.families.portals.calls import (
     write,
 )
 from tests.processes import environment
-from tests.waiting import eventually
 from tests.wire import Stdio
 
 pytestmark = pytest.mark.anyio

@@ -5,9 +5,9 @@ from urllib.parse import unquote
 
 from mcp import Client
 
+from tests.events import eventually
 from tests.families.notes.calls import call
 from tests.families.notes.calls import read as read_resource
-from tests.waiting import eventually
 from tests.wire import Stdio
 
 FAMILIES = ["vault", "notes", "stores", "graph", "portals"]

@@ -24,11 +24,11 @@ from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.search_index import index as search_index
 from memory_mcp.sessions import Connection, Session
 from tests.conftest import Clock
+from tests.events import eventually
 from tests.families.notes.calls import call
 from tests.families.recall.calls import FAMILIES, ask, checked, recall, refs, write_everywhere
 from tests.families.stores.calls import register, write
 from tests.processes import COMMAND, environment
-from tests.waiting import eventually
 from tests.wire import Stdio
 
 TEAPOT = "the teapot is blue"

@@ -21,9 +21,9 @@ from memory_mcp.families.stores.folders import StoreFolder
 from memory_mcp.families.stores.frontmatter import parse
 from memory_mcp.families.stores.model import FileChange, Metadata
 from tests.conftest import Clock
+from tests.events import TIMEOUT_S
 from tests.exhaustive import rounds
 from tests.families.stores.calls import CALLER, register, unfinished, write
-from tests.waiting import TIMEOUT_S
 from tests.wire import Stdio, kill_after
 
 EACH = 40

@@ -12,9 +12,9 @@ from pathlib import Path
 from memory_mcp import settings
 from memory_mcp.app import open_app
 from memory_mcp.caller import LOCAL_USER
+from tests.events import TIMEOUT_S, eventually
 from tests.processes import COMMAND, environment
 from tests.server.shared.clients import SHARED, Connect, server_pid
-from tests.waiting import TIMEOUT_S, eventually
 from tests.wire import HELLO
 
 

@@ -21,9 +21,9 @@ from memory_mcp.hooks import records
 from memory_mcp.relay import link
 from memory_mcp.relay.server_socket import ServerSocket
 from memory_mcp.sessions import Servers
+from tests.events import eventually
 from tests.processes import COMMAND, environment, run
 from tests.server.shared.clients import SHARED, Connect, server_pid, servers
-from tests.waiting import eventually
 from tests.wire import HELLO, Stdio, http_server, modern_meta
 
 

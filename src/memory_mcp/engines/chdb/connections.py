@@ -44,20 +44,22 @@ class ChdbConnection:
 class Reader:
     """A connection that can only read, and runs only queries that the SQL policy allows."""
 
-    def __init__(self, connection: ChdbConnection, vet: Callable[[str, Mapping[str, str]], sql_policy.Vetted]) -> None:
+    def __init__(
+        self, connection: ChdbConnection, check: Callable[[str, Mapping[str, str]], sql_policy.CheckedQuery]
+    ) -> None:
         self._connection = connection
-        self._vet = vet
+        self._check = check
 
     def query(self, sql: str, parameters: dict[str, Any], attached: Mapping[str, str]) -> bytes:
-        vetted = self._vet(sql, attached)
-        given = {name: prepared(name, value, vetted.parameters.get(name, "")) for name, value in parameters.items()}
+        checked = self._check(sql, attached)
+        given = {name: prepared(name, value, checked.parameters.get(name, "")) for name, value in parameters.items()}
         began = time.perf_counter()
-        lines = self._connection.run(f"{vetted.text}\nFORMAT JSONCompactEachRowWithNamesAndTypes", given)
+        lines = self._connection.run(f"{checked.text}\nFORMAT JSONCompactEachRowWithNamesAndTypes", given)
         return _pack_result(lines, time.perf_counter() - began)
 
     def export(self, sql: str, format_: str, file: AbstractContextManager[str]) -> None:
         """Write the result to a file, which is opened once the query is allowed."""
-        text = self._vet(sql, {}).text
+        text = self._check(sql, {}).text
         with file as path:
             self._connection.run(f"{text}\nINTO OUTFILE {literal(path)} TRUNCATE FORMAT {format_}", {})
 

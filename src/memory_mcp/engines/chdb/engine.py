@@ -16,8 +16,8 @@ from memory_mcp.engines.chdb.connections import ChdbConnection, Reader
 from memory_mcp.engines.chdb.deadlines import EngineClient
 from memory_mcp.engines.chdb.paced_file import WriteRate, open_paced
 from memory_mcp.engines.chdb.parameters import literal
+from memory_mcp.engines.chdb.query_checks import Inspector, QueryChecks
 from memory_mcp.engines.chdb.sql_policy import ATTACHED_PREFIX, DATABASE
-from memory_mcp.engines.chdb.vetting import Inspector, QueryVetting
 
 _COUNT_FORMATS = {  # how the rows of a file are counted without parsing their values
     "json": "'JSONAsString', 'row String'",
@@ -48,7 +48,7 @@ class Engine:
         self._writer: EngineClient | None = None  # the client, for a statement that stops when it leaves
         self._inspector = Inspector(ChdbConnection(self._as_owner))
         self._clean()
-        self._vetting = QueryVetting(self._inspector)
+        self._checks = QueryChecks(self._inspector)
 
     def _clean(self) -> None:
         """Remove unfinished tables and files of stopped servers and engines."""
@@ -116,19 +116,19 @@ class Engine:
 
     @contextmanager
     def _clear_cache_after(self, is_change: bool) -> Iterator[None]:
-        """Queries are vetted again after tables have changed."""
+        """Queries are checked again after tables have changed."""
         try:
             yield
         finally:
             if is_change:
-                self._vetting.clear()
+                self._checks.clear()
 
     def _staged(self, path: str) -> Path:
         """By its name alone: nothing else is made or removed for a server."""
         return self._folder / "staging" / Path(path).name
 
     def reader(self, limits: dict[str, int], tag: str = "") -> "Reader":
-        return Reader(ChdbConnection(partial(self._as_reader, limits, tag)), self._vetting.vet)
+        return Reader(ChdbConnection(partial(self._as_reader, limits, tag)), self._checks.check)
 
     def stop(self, client: EngineClient) -> bool:
         """Stop the statements of a client that has left. Returns whether there were any."""
@@ -187,7 +187,7 @@ class Engine:
     def check_archive(self, name: str) -> bytes:
         """Raises archive.DamagedArchive unless a staged portal file makes plain tables only."""
         try:
-            archive.check_statements(self._folder / "staging" / name, self._inspector.parse, self._vetting.functions)
+            archive.check_statements(self._folder / "staging" / name, self._inspector.parse, self._checks.functions)
         except sql_policy.QueryRefused as exc:
             raise archive.DamagedArchive("This portal file holds a statement that cannot be read.") from exc
         return b""
@@ -203,7 +203,7 @@ class Engine:
                 tree = self._inspector.parse(made["create_table_query"])
             except sql_policy.QueryRefused as exc:
                 raise archive.DamagedArchive("This portal file holds a statement that cannot be read.") from exc
-            archive.check_statement(f"metadata/portal/{made['name']}", tree, self._vetting.functions)
+            archive.check_statement(f"metadata/portal/{made['name']}", tree, self._checks.functions)
         return b""
 
     def _connect(self, tag: str = "") -> Any:

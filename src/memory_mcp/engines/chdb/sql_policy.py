@@ -86,7 +86,7 @@ _FOREIGN_FUNCTIONS = {
 
 
 @dataclass(frozen=True)
-class Vetted:
+class CheckedQuery:
     """A query that may run, as the engine formats it, and the types of its parameters."""
 
     text: str

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pydantic import TypeAdapter
 
 from memory_mcp.families.family import Call
-from memory_mcp.families.graph.editing import EDITING
+from memory_mcp.families.graph.edits import EDITS
 from memory_mcp.families.graph.model import PREFIX, Entity, Nodes, Relation, project_ref, ref_of, split_ref
 from memory_mcp.families.graph.operations import Graph
 from memory_mcp.families.references import NamedByReference, Opened, References, TakesReference, text_of_list
@@ -53,5 +53,5 @@ def _project(call: Call[Graph], name: str) -> Opened:
 
 
 REFERENCES = References[Graph](
-    "graph:PROJECT/ENTITY", (PREFIX,), _open, tool="open_nodes", all_groups=PREFIX, editing=EDITING
+    "graph:PROJECT/ENTITY", (PREFIX,), _open, tool="open_nodes", all_groups=PREFIX, edits=EDITS
 )

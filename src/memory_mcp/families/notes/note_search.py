@@ -82,7 +82,7 @@ class NoteSearch:
     ) -> tuple[list[int], list[int]]:
         """Move each superseded note after its successor, and add successors that were not found. The second list has
         the added ones."""
-        wanted = set(lists.fitting(tx, self.query.filter, among=set(newer.values())))
+        wanted = set(lists.matching(tx, self.query.filter, among=set(newer.values())))
         moved: dict[int, None] = {}
         for seq in order:
             chain = [seq]

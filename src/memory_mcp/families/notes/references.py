@@ -9,7 +9,7 @@ from memory_mcp.errors import NotFound
 from memory_mcp.families.family import Call, Document, decoded
 from memory_mcp.families.notes import resources
 from memory_mcp.families.notes.addresses import CONVERSATION, note_uri
-from memory_mcp.families.notes.editing import EDITING
+from memory_mcp.families.notes.edits import EDITS
 from memory_mcp.families.notes.model import Filter, Note
 from memory_mcp.families.notes.operations import Notes
 from memory_mcp.families.references import NamedByReference, Opened, References, TakesReference, text_of_list
@@ -81,5 +81,5 @@ REFERENCES = References[Notes](
     tool="memory_get",
     is_bare=is_id,
     all_groups=resources.NAMESPACE,
-    editing=EDITING,
+    edits=EDITS,
 )

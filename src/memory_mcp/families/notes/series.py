@@ -54,7 +54,7 @@ class NoteSeries:
         """By id, the live notes up to so many places before and after it, and the note itself."""
         with self._db(caller).read() as tx:
             near = links.near_in_series(tx, ids, reach)
-            live = lists.fitting(tx, Filter(within=caller.confined_to), {seq for _, seq, _ in near})
+            live = lists.matching(tx, Filter(within=caller.confined_to), {seq for _, seq, _ in near})
             found = {one.seq: one.note for one in notes.by_seq(tx, live, caller.confined_to)}
         around: dict[str, list[NearNote]] = {}
         for id_, seq, distance in near:

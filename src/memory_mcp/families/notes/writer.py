@@ -159,7 +159,7 @@ class NoteWriter:
             self._files.worker.wait_for(lambda: not _is_queued(file.db, stored.seq))
             with file.db.read() as tx:
                 near = file.vectors.duplicates(tx, stored.seq)
-                here = set(lists.fitting(tx, Filter(namespace=stored.note.namespace), among=near))
+                here = set(lists.matching(tx, Filter(namespace=stored.note.namespace), among=near))
                 others = notes.by_seq(tx, [seq for seq in near if seq in here][:MAX_DUPLICATES_SHOWN])
             found += [other.note.id for other in others]
         return list(dict.fromkeys(found))[:MAX_DUPLICATES_SHOWN]

@@ -10,8 +10,8 @@ from memory_mcp.families.context import Context
 from memory_mcp.families.family import Family, LastWrite
 from memory_mcp.families.portals import references, resources, search_texts
 from memory_mcp.families.portals.address import Address
+from memory_mcp.families.portals.composition import create_portals
 from memory_mcp.families.portals.model import VIEWER
-from memory_mcp.families.portals.opening import create_portals
 from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.texts import Purge
 

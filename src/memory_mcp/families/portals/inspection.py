@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.errors import Invalid, shorten
-from memory_mcp.families.portals import inference, text_files, widening
+from memory_mcp.families.portals import inference, text_files, wider_types
 from memory_mcp.families.portals.address import check_column, column_name
 
 MAX_FILE_COLUMNS = 4000
@@ -126,7 +126,7 @@ def _fitting_type(name: str, values: list[Any], kind: str, before: int, *, can_w
     unfit = inference.first_unfit(values, kind)
     if unfit is None:
         return kind
-    if can_widen and (wider := widening.wider_type(kind, values)):
+    if can_widen and (wider := wider_types.wider_type(kind, values)):
         return wider
     raise _misfit(inference.describe_misfit(name, before + unfit + 1, values[unfit], kind))
 

@@ -21,9 +21,9 @@ from memory_mcp.families.maintenance import (
     Inspection,
 )
 from memory_mcp.families.portals.address import NAME, Address
+from memory_mcp.families.portals.composition import create_portals
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder, PortalFolders
 from memory_mcp.families.portals.model import FileFormat
-from memory_mcp.families.portals.opening import create_portals
 from memory_mcp.families.portals.operations import STALE_DESCRIPTION, Portals
 from memory_mcp.progress import track
 

@@ -34,7 +34,7 @@ def result(found: Mapping[str, Any], max_rows: int, max_tokens: int, row_format:
     )
     if row_format == "objects":
         rows = (dict(zip(names, row, strict=True)) for row in rows)
-    shown = fitting(rows, max_tokens, columns_tokens)
+    shown = rows_within(rows, max_tokens, columns_tokens)
     is_truncated = found["isCut"] or len(shown) < len(data)
     elapsed_ms = round(found["elapsedSeconds"] * 1000, 3)
     notice = _rest(len(shown)) if is_truncated else None
@@ -75,7 +75,7 @@ def _too_large(message: str) -> Invalid:
     return Invalid(f"sql: {message}", code="too_large", field="sql")
 
 
-def fitting(rows: Iterable[T], max_tokens: int, used_tokens: int = 0) -> list[T]:
+def rows_within(rows: Iterable[T], max_tokens: int, used_tokens: int = 0) -> list[T]:
     """As many rows as fit an answer of which some tokens are used already. The first row may be longer than
     `max_tokens`, up to TOKEN_BUDGET; if it is longer still, there are none."""
     shown: list[T] = []

@@ -9,7 +9,7 @@ from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb import error_messages
 from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.errors import Invalid
-from memory_mcp.families.portals import inference, inspection, storage, widening, zip_files
+from memory_mcp.families.portals import inference, inspection, storage, wider_types, zip_files
 from memory_mcp.families.portals.address import TABLE
 from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, new_table_name
 from memory_mcp.families.portals.journal import StagedTable
@@ -23,7 +23,7 @@ from memory_mcp.families.portals.model import (
     Table,
 )
 from memory_mcp.families.portals.record_writer import check_not_rounded, renaming_notices
-from memory_mcp.families.portals.widening import Widened
+from memory_mcp.families.portals.wider_types import Widened
 
 MAX_TEXT_BYTES = 1024 * 1024
 
@@ -246,7 +246,7 @@ def _widened(
         name: kind
         for name, target in columns.items()
         if target in types
-        and (kind := widening.wider_type_for_file(types[target], seen[name])) not in (None, types[target])
+        and (kind := wider_types.wider_type_for_file(types[target], seen[name])) not in (None, types[target])
     }
     misfits = storage.misfits(engine, path, source.format, found, {name: types[columns[name]] for name in wider})
     return [Widened(columns[name], types[columns[name]], kind) for name, kind in wider.items() if name in misfits]

@@ -9,14 +9,14 @@ from memory_mcp.caller import Caller
 from memory_mcp.engines.chdb import error_messages
 from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.errors import Invalid, shorten
-from memory_mcp.families.portals import inference, journal, storage, widening
+from memory_mcp.families.portals import inference, journal, storage, wider_types
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.import_context import new_table_name
 from memory_mcp.families.portals.inference import KEY
 from memory_mcp.families.portals.journal import StagedTable
 from memory_mcp.families.portals.model import Column, NewColumn, Record, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, find_table
-from memory_mcp.families.portals.widening import Widened
+from memory_mcp.families.portals.wider_types import Widened
 
 MAX_COLUMNS = 10_000  # of a table
 MAX_NAMES_SHOWN = 5  # in a notice
@@ -151,7 +151,7 @@ def _widened_columns(known: Table | None, records: Sequence[Record]) -> list[Wid
         number = inference.first_unfit(values, column.type)
         if number is None:
             continue
-        kind = None if column.primary else widening.wider_type(column.type, values)
+        kind = None if column.primary else wider_types.wider_type(column.type, values)
         if kind is None:
             raise _refused(column.name, *_first_refused(column, values, number), column.type)
         widened.append(Widened(column.name, column.type, kind))
@@ -165,7 +165,7 @@ def _first_refused(column: Column, values: Sequence[Any], first_unfit: int) -> t
             number
             for number, value in enumerate(values)
             if inference.first_unfit([value], column.type) is not None
-            and (column.primary or widening.wider_type(column.type, [value]) is None)
+            and (column.primary or wider_types.wider_type(column.type, [value]) is None)
         ),
         first_unfit,
     )

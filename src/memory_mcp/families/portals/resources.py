@@ -12,7 +12,7 @@ from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.families.portals.model import VIEWER, Table
 from memory_mcp.families.portals.operations import Portals, stats
-from memory_mcp.families.portals.query_results import fitting
+from memory_mcp.families.portals.query_results import rows_within
 
 MIME = "application/vnd.mcp.memory+json"
 VIEWER_MIME = "text/html;profile=mcp-app"
@@ -71,7 +71,7 @@ def read(call: Call[Portals], uri: str) -> Document:
         return Document(uri, json.dumps(about, ensure_ascii=False), MIME, {"memory": about})
     limit = min(page.limit, call.operations.max_rows)
     rows, is_cut = call.operations.page(call.caller, address, replace(page, limit=limit + 1))
-    shown = fitting(rows[:limit], call.operations.max_tokens)
+    shown = rows_within(rows[:limit], call.operations.max_tokens)
     meta: dict[str, Any] = {"memory": {"rows": len(shown), "offset": page.offset}}
     if is_cut or len(shown) < len(rows):  # a row that is too long alone is skipped
         meta["memory"]["next_offset"] = page.offset + max(len(shown), 1)

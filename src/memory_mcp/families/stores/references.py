@@ -5,7 +5,7 @@ from dataclasses import asdict
 from memory_mcp.errors import NotFound
 from memory_mcp.families.family import Call
 from memory_mcp.families.references import NamedByReference, Opened, References, TakesReference, text_of_list
-from memory_mcp.families.stores.editing import EDITING
+from memory_mcp.families.stores.edits import EDITS
 from memory_mcp.families.stores.model import PREFIX, Category, ref_of, split_ref
 from memory_mcp.families.stores.operations import Stores
 
@@ -60,5 +60,5 @@ def _text(store: str, path: str | None, found: Category) -> str:
 
 
 REFERENCES = References[Stores](
-    "stores:STORE/PATH", (PREFIX,), _open, tool="get_memory", all_groups=PREFIX, editing=EDITING
+    "stores:STORE/PATH", (PREFIX,), _open, tool="get_memory", all_groups=PREFIX, edits=EDITS
 )

@@ -6,7 +6,7 @@ from typing import Any
 from memory_mcp.families.family import Call, decoded
 from memory_mcp.families.references import NamedByReference, Opened, References, TakesReference
 from memory_mcp.families.vault import resources
-from memory_mcp.families.vault.editing import EDITING
+from memory_mcp.families.vault.edits import EDITS
 from memory_mcp.families.vault.model import VAULT_URI, uri_of
 from memory_mcp.families.vault.operations import Vault
 
@@ -41,4 +41,4 @@ def _text(memories: list[dict[str, Any]], meta: Any) -> str:
     return "\n\n".join(parts) or "There are no memories here."
 
 
-REFERENCES = References[Vault]("memory://vault/KEY", PREFIXES, _open, editing=EDITING)
+REFERENCES = References[Vault]("memory://vault/KEY", PREFIXES, _open, edits=EDITS)

@@ -179,7 +179,7 @@ def _write_shown(app: App, person: Caller, family: str, write: LastWrite, *, has
 def _opened(app: App, person: Caller, ref: str) -> Opened | None:
     """None for a portal, whose engine would have to start, and for what was deleted meanwhile."""
     _, references = family_of(app.opened, person, ref)
-    if references.editing is None:
+    if references.edits is None:
         return None
     try:
         return open_reference(app.opened, person, session_of(app, person), ref)[1]

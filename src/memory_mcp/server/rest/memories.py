@@ -1,4 +1,4 @@
-"""Editing, deleting and restoring a memory of any family by its reference, as `memory-mcp edit` and `rm` do.
+"""Edits, deleting and restoring a memory of any family by its reference, as `memory-mcp edit` and `rm` do.
 
 Writes run as tool calls do. The local user can restore with either what was deleted with the other.
 """
@@ -19,7 +19,7 @@ from memory_mcp.engines.files.undo_copies import UndoCopies
 from memory_mcp.errors import Invalid
 from memory_mcp.families.family import Arguments, Call, OpenFamily, Tool
 from memory_mcp.families.recall.references import family_of, open_reference
-from memory_mcp.families.references import Editing
+from memory_mcp.families.references import Edits
 from memory_mcp.server.arguments import MAX_FIELD_BYTES
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals, require
@@ -49,23 +49,23 @@ class Edit(OneRef):
     text: str = Field(max_length=MAX_FIELD_BYTES)
 
 
-Run = Callable[[Editing[Any], UndoCopies, Call[Any], Any], dict[str, Any]]
+Run = Callable[[Edits[Any], UndoCopies, Call[Any], Any], dict[str, Any]]
 
 
-def edit_memory(editing: Editing[Any], _: UndoCopies, call: Call[Any], wanted: Edit) -> dict[str, Any]:
-    editing.write(call, wanted.ref, wanted.was, wanted.text)
+def edit_memory(edits: Edits[Any], _: UndoCopies, call: Call[Any], wanted: Edit) -> dict[str, Any]:
+    edits.write(call, wanted.ref, wanted.was, wanted.text)
     return {"ref": wanted.ref}
 
 
-def delete_memory(editing: Editing[Any], copies: UndoCopies, call: Call[Any], wanted: Delete) -> dict[str, Any]:
-    editing.delete(call, wanted.ref, None if wanted.for_good else partial(copies.keep, wanted.ref))
+def delete_memory(edits: Edits[Any], copies: UndoCopies, call: Call[Any], wanted: Delete) -> dict[str, Any]:
+    edits.delete(call, wanted.ref, None if wanted.for_good else partial(copies.keep, wanted.ref))
     if wanted.for_good:
         copies.delete(wanted.ref)
     return {"ref": wanted.ref}
 
 
-def restore_memory(editing: Editing[Any], copies: UndoCopies, call: Call[Any], wanted: OneRef) -> dict[str, Any]:
-    lost = editing.restore(call, wanted.ref, copies.get(wanted.ref))
+def restore_memory(edits: Edits[Any], copies: UndoCopies, call: Call[Any], wanted: OneRef) -> dict[str, Any]:
+    lost = edits.restore(call, wanted.ref, copies.get(wanted.ref))
     copies.delete(wanted.ref)
     return {"ref": wanted.ref, "lost": lost}
 
@@ -103,33 +103,33 @@ def copies_of(app: App, person: Caller) -> UndoCopies:
 
 def _one_ref(app: App, person: Caller, ref: str) -> str:
     """The reference as its family writes it. Raises NotFound, and Invalid for a list."""
-    _, editing = _editing(app, person, ref)
-    if editing is app.conversations.editing:
+    _, edits = _edits_of(app, person, ref)
+    if edits is app.conversations.edits:
         return ref
     _, opened = open_reference(app.opened, person, session_of(app, person), ref)
-    if not editing.is_one(opened.ref):
+    if not edits.is_one(opened.ref):
         raise Invalid("This is a list. Open one memory of it.", field="ref")
     return opened.ref
 
 
-def _editing(app: App, person: Caller, ref: str) -> tuple[OpenFamily[Any], Editing[Any]]:
+def _edits_of(app: App, person: Caller, ref: str) -> tuple[OpenFamily[Any], Edits[Any]]:
     if conversations.is_ref(ref):
         require(person, "notes", Scope.READ)
-        return app.opened["notes"], app.conversations.editing
+        return app.opened["notes"], app.conversations.edits
     one, references = family_of(app.opened, person, ref)
-    if references.editing is None:
+    if references.edits is None:
         raise Invalid("Rows are edited in their table.", field="ref")
-    return one, references.editing
+    return one, references.edits
 
 
 def _run(
     request: Request, app: App, person: Caller, run: Run, needs: Scope, arguments: type[OneRef], given: dict[str, Any]
 ) -> dict[str, Any]:
-    one, editing = _editing(app, person, given["ref"])
+    one, edits = _edits_of(app, person, given["ref"])
     copies = copies_of(app, person)
 
     def run_here(call: Call[Any], wanted: Any) -> dict[str, Any]:
-        return run(editing, copies, call, wanted)
+        return run(edits, copies, call, wanted)
 
     run_here.__name__ = run.__name__
     page_tools = replace(one.family, tools={})

@@ -8,7 +8,7 @@ from typing import Any
 from memory_mcp.engines.transactions import Read
 from memory_mcp.families.notes.list_model import Facets
 from memory_mcp.families.notes.model import Filter
-from memory_mcp.families.notes.storage.lists import filter_values, fits
+from memory_mcp.families.notes.storage.lists import filter_condition, filter_values
 from memory_mcp.time_spans import ANY_TIME
 
 MAX_CHOICES = 100  # of a property
@@ -60,7 +60,7 @@ class _Counted:
         )
 
     def _fits(self, chosen: Filter) -> str:
-        return fits(chosen, self._words, is_archived=self._is_archived)
+        return filter_condition(chosen, self._words, is_archived=self._is_archived)
 
     def _values(self, chosen: Filter) -> dict[str, Any]:
         return filter_values(self._tx, chosen, self._words)

@@ -32,7 +32,7 @@ def recent(tx: Read, chosen: Filter, offset: int, limit: int) -> list[NoteSummar
     rows = tx.all(
         f"""
         SELECT id, title, substr(content, 1, 1000), namespace, tags, importance, updated_at, last_referenced_at, source
-        FROM notes WHERE {fits(chosen)}
+        FROM notes WHERE {filter_condition(chosen)}
         ORDER BY last_referenced_at DESC NULLS LAST, updated_at DESC, seq DESC LIMIT :limit OFFSET :offset
         """,
         filter_values(tx, chosen) | {"limit": limit, "offset": offset},
@@ -42,7 +42,7 @@ def recent(tx: Read, chosen: Filter, offset: int, limit: int) -> list[NoteSummar
 
 def count(tx: Read, chosen: Filter) -> int:
     """How many notes match a filter."""
-    return tx.number(f"SELECT count(*) FROM notes WHERE {fits(chosen)}", filter_values(tx, chosen))
+    return tx.number(f"SELECT count(*) FROM notes WHERE {filter_condition(chosen)}", filter_values(tx, chosen))
 
 
 def count_archived(tx: Read, within: str | None) -> int:
@@ -156,7 +156,7 @@ def _tag_groups(chosen: Filter) -> str:
     """(tag, notes) of each tag."""
     # Without a filter almost every note counts: it is faster to exclude the others.
     counted = (
-        f"IN (SELECT seq FROM notes WHERE {fits(chosen)})"
+        f"IN (SELECT seq FROM notes WHERE {filter_condition(chosen)})"
         if not chosen.is_empty
         else "NOT IN (SELECT seq FROM notes WHERE archived = 1 UNION SELECT seq FROM notes WHERE expires_at <= :now)"
     )
@@ -170,7 +170,7 @@ def stats(tx: Read, chosen: Filter) -> Stats:
     rows = tx.all(
         f"""
         SELECT namespace, source, client, count(*), coalesce(sum(importance), 0.0) FROM notes
-        WHERE {fits(chosen)} GROUP BY namespace, source, client
+        WHERE {filter_condition(chosen)} GROUP BY namespace, source, client
         """,
         filter_values(tx, chosen),
     )
@@ -282,7 +282,10 @@ def _lower(text: str) -> str:
 
 def newest(tx: Read, chosen: Filter, offset: int, limit: int) -> list[int]:
     rows = tx.all(
-        f"SELECT seq FROM notes WHERE {fits(chosen)} ORDER BY created_at DESC, seq DESC LIMIT :limit OFFSET :offset",
+        f"""
+        SELECT seq FROM notes WHERE {filter_condition(chosen)}
+        ORDER BY created_at DESC, seq DESC LIMIT :limit OFFSET :offset
+        """,
         filter_values(tx, chosen) | {"limit": limit, "offset": offset},
     )
     return [seq for (seq,) in rows]
@@ -290,7 +293,7 @@ def newest(tx: Read, chosen: Filter, offset: int, limit: int) -> list[int]:
 
 def in_order(tx: Read, chosen: Filter, after: int, limit: int, *, include_archived: bool = False) -> list[int]:
     """Notes that match a filter in the order they were stored, after this one."""
-    condition = " AND ".join(["TRUE", *_conditions(chosen)]) if include_archived else fits(chosen)
+    condition = " AND ".join(["TRUE", *_conditions(chosen)]) if include_archived else filter_condition(chosen)
     rows = tx.all(
         f"SELECT seq FROM notes WHERE seq > :after AND {condition} ORDER BY seq LIMIT :limit",
         filter_values(tx, chosen) | {"after": after, "limit": limit},
@@ -300,7 +303,7 @@ def in_order(tx: Read, chosen: Filter, after: int, limit: int, *, include_archiv
 
 def importances(tx: Read, chosen: Filter) -> dict[str, float]:
     """Of the notes that match a filter, by id."""
-    return dict(tx.all(f"SELECT id, importance FROM notes WHERE {fits(chosen)}", filter_values(tx, chosen)))
+    return dict(tx.all(f"SELECT id, importance FROM notes WHERE {filter_condition(chosen)}", filter_values(tx, chosen)))
 
 
 def expired(tx: Read, source: str, limit: int) -> list[int]:
@@ -312,13 +315,13 @@ def expired(tx: Read, source: str, limit: int) -> list[int]:
     return [seq for (seq,) in rows]
 
 
-def fitting(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
+def matching(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
     """Which of these notes match a filter."""
     # CROSS fixes the join order: the few first, then each one's row.
     rows = tx.all(
         f"""
         SELECT notes.seq FROM json_each(:among) AS one CROSS JOIN notes ON notes.seq = CAST(one.value AS BIGINT)
-        WHERE {fits(chosen)}
+        WHERE {filter_condition(chosen)}
         """,
         filter_values(tx, chosen) | {"among": json.dumps(list(among))},
     )
@@ -331,11 +334,11 @@ def allowed(tx: Read, chosen: Filter) -> Allowed | None:
     if chosen.is_empty:
         expired = tx.all("SELECT seq FROM notes WHERE expires_at <= :now AND archived = 0", {"now": tx.precise_stamp})
         return Allowed.all_but((seq for (seq,) in expired), top) if expired else None
-    rows = tx.all(f"SELECT seq FROM notes WHERE {fits(chosen)}", filter_values(tx, chosen))
+    rows = tx.all(f"SELECT seq FROM notes WHERE {filter_condition(chosen)}", filter_values(tx, chosen))
     return Allowed.only((seq for (seq,) in rows), top)
 
 
-def fits(chosen: Filter, words: str = "", *, is_archived: bool = False) -> str:
+def filter_condition(chosen: Filter, words: str = "", *, is_archived: bool = False) -> str:
     """The SQL condition of a filter, for live notes or for archived ones."""
     state = "archived = 1" if is_archived else LIVE
     return " AND ".join([state, *_conditions(chosen), *([_CONTAINS] if words else [])])

@@ -6,7 +6,7 @@ from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.families.family import Call
 from memory_mcp.families.graph.model import Entity, NamedRelation, NewEntity, Relation, split_ref
 from memory_mcp.families.graph.operations import Graph
-from memory_mcp.families.references import Editing, Keep, no_copy
+from memory_mcp.families.references import Edits, Keep, no_copy
 
 HEADING = "# The observations of {name} ({type}), as a YAML list. Lines that start with # are not part of it.\n"
 MAX_LINE_CHARS = 10**9  # an observation of one line stays one line
@@ -68,7 +68,7 @@ def _exists(call: Call[Graph], project: str, name: str) -> bool:
     return True
 
 
-EDITING = Editing[Graph](
+EDITS = Edits[Graph](
     is_one=lambda ref: bool(split_ref(ref)[1]),
     suffix=".yaml",
     write=_write,

@@ -50,34 +50,34 @@ class Inspector:
         self._connection.close()
 
 
-class QueryVetting:
+class QueryChecks:
     """Which queries are harmless. Results are cached until tables change."""
 
     def __init__(self, inspector: Inspector) -> None:
         self._inspector = inspector
         self.functions = _functions(inspector)
-        self._vetted: dict[str, sql_policy.Vetted] = {}
+        self._checked: dict[str, sql_policy.CheckedQuery] = {}
 
     def clear(self) -> None:
-        """Tables have changed: every query is vetted again."""
-        self._vetted.clear()
+        """Tables have changed: every query is checked again."""
+        self._checked.clear()
 
-    def vet(self, sql: str, attached: Mapping[str, str]) -> sql_policy.Vetted:
+    def check(self, sql: str, attached: Mapping[str, str]) -> sql_policy.CheckedQuery:
         """A query as the engine itself formats it, once it is known to be harmless. Raises
         sql_policy.QueryRefused.
 
         `attached` are the databases of other portals that it may read, by the names that it uses for them.
         """
         if attached:
-            return self._vet(sql, attached)
-        vetted = self._vetted.get(sql)
-        if vetted is None:
-            if len(self._vetted) >= MAX_CACHED_QUERIES:
-                self._vetted.clear()
-            vetted = self._vetted[sql] = self._vet(sql, attached)
-        return vetted
+            return self._check(sql, attached)
+        checked = self._checked.get(sql)
+        if checked is None:
+            if len(self._checked) >= MAX_CACHED_QUERIES:
+                self._checked.clear()
+            checked = self._checked[sql] = self._check(sql, attached)
+        return checked
 
-    def _vet(self, sql: str, attached: Mapping[str, str]) -> sql_policy.Vetted:
+    def _check(self, sql: str, attached: Mapping[str, str]) -> sql_policy.CheckedQuery:
         if len(sql) > sql_policy.MAX_QUERY_CHARS or "\0" in sql:
             raise sql_policy.QueryRefused(f"A query has at most {sql_policy.MAX_QUERY_CHARS} characters, and no NUL.")
         tables = {database: self._inspector.tables(database) for database in (DATABASE, *attached.values())}
@@ -91,7 +91,7 @@ class QueryVetting:
         text = text.removesuffix("\n")
         if (again := self._inspector.parse(text)) != tree:  # the formatted query is what runs, so it is checked, too
             sql_policy.check(again, self.functions, tables)
-        return sql_policy.Vetted(text, sql_policy.parameters(again))
+        return sql_policy.CheckedQuery(text, sql_policy.parameters(again))
 
 
 def _functions(inspector: Inspector) -> sql_policy.Functions:

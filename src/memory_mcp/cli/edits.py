@@ -28,7 +28,7 @@ from memory_mcp.engines.files.undo_copies import LIFETIME, UndoCopies
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.family import Call
 from memory_mcp.families.recall.references import family_of, open_reference
-from memory_mcp.families.references import Editing
+from memory_mcp.families.references import Edits
 from memory_mcp.families.registry import FAMILIES
 
 LISTED = [name for name, family in FAMILIES.items() if family.last_writes]
@@ -93,38 +93,38 @@ class _Target:
     ref: str
     title: str
     content: str
-    editing: Editing[Any]
+    edits: Edits[Any]
     call: Call[Any]
 
     @property
     def text(self) -> str:
         """To edit."""
-        return self.editing.text(self.call, self.ref) if self.editing.text else self.content
+        return self.edits.text(self.call, self.ref) if self.edits.text else self.content
 
 
 @contextmanager
 def _use_target(data_dir: Path | None, ref: str) -> Iterator[tuple[_Target, App]]:
     with use_app(data_dir) as (app, caller):
-        call, editing = _editing(app, caller, ref)
+        call, edits = _edits_of(app, caller, ref)
         if is_ref(ref):
-            yield _Target(ref, ref, "everything that hooks wrote there", editing, call), app
+            yield _Target(ref, ref, "everything that hooks wrote there", edits, call), app
             return
         _, opened = open_reference(app.opened, caller, call.session, ref)
-        if not editing.is_one(opened.ref):
+        if not edits.is_one(opened.ref):
             raise Invalid(f"{ref} is a list.", people_hint=f"`memory-mcp show {shlex.quote(ref)}` shows its memories.")
-        yield _Target(opened.ref, opened.title, opened.content, editing, call), app
+        yield _Target(opened.ref, opened.title, opened.content, edits, call), app
 
 
-def _editing(app: App, caller: Caller, ref: str) -> tuple[Call[Any], Editing[Any]]:
+def _edits_of(app: App, caller: Caller, ref: str) -> tuple[Call[Any], Edits[Any]]:
     if is_ref(ref):
-        return Call(app.conversations, caller, new_session(caller)), app.conversations.editing
+        return Call(app.conversations, caller, new_session(caller)), app.conversations.edits
     one, references = family_of(app.opened, caller, ref)
-    if references.editing is None:
+    if references.edits is None:
         raise Invalid(
             f"{one.family.name} cannot be edited or deleted by this command.",
             people_hint="`memory-mcp open` shows tables, and `memory-mcp portal delete` deletes a portal.",
         )
-    return Call(one.operations, caller, new_session(caller)), references.editing
+    return Call(one.operations, caller, new_session(caller)), references.edits
 
 
 def edit(ref: Ref, data_dir: DataDir = None, as_json: AsJson = False) -> None:
@@ -135,7 +135,7 @@ def edit(ref: Ref, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """
     command = _editor()
     with _use_target(data_dir, ref) as (target, app):
-        ref, was, suffix = target.ref, target.text, target.editing.suffix
+        ref, was, suffix = target.ref, target.text, target.edits.suffix
         folder = app.settings.data_dir / "edits"
         title = target.title
     file = _write_file(folder, title, suffix, was)
@@ -156,7 +156,7 @@ def edit(ref: Ref, data_dir: DataDir = None, as_json: AsJson = False) -> None:
         if failure:
             raise failure
         with _use_target(data_dir, ref) as (target, _):
-            target.editing.write(target.call, ref, was, text)
+            target.edits.write(target.call, ref, was, text)
     except AppError as exc:
         exc.people_hint = f"{exc.people_hint} Your text is kept in {file}".strip()
         raise
@@ -232,7 +232,7 @@ def rm(
             _confirm(target, for_good=for_good)
         copies = _copies(app)
         copies.delete_expired()
-        target.editing.delete(target.call, ref, None if for_good else partial(copies.keep, ref))
+        target.edits.delete(target.call, ref, None if for_good else partial(copies.keep, ref))
         if for_good:
             copies.delete(ref)
     command = None if for_good else _command("rm", ref, data_dir, "--undo")
@@ -246,9 +246,9 @@ def rm(
 
 def _undo(ref: str, data_dir: Path | None, *, as_json: bool) -> None:
     with use_app(data_dir) as (app, caller):
-        call, editing = _editing(app, caller, ref)
+        call, edits = _edits_of(app, caller, ref)
         copies = _copies(app)
-        lost = editing.restore(call, ref, copies.get(ref))
+        lost = edits.restore(call, ref, copies.get(ref))
         copies.delete(ref)
     if lost:
         print_text(f"Not restored: {lost}.", err=True)

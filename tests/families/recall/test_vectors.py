@@ -11,9 +11,9 @@ from memory_mcp.families.recall.operations import RANK_SHARE, fused
 from memory_mcp.families.texts import Match
 from memory_mcp.search import ranking
 from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.running import Server, needs_model, server, shorten_timeouts
+from tests.embedding.servers import Server, needs_model, server, shorten_timeouts
+from tests.events import eventually
 from tests.families.recall.calls import FAMILIES, PORTAL, checked
-from tests.waiting import eventually
 
 EVERYTHING: dict[str, Any] = {"families": ",".join([*FAMILIES, "recall"]), "durability": "normal"}
 BUSY = "The cat chases a mouse through the barn."

@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 from memory_mcp.families.family import Call
-from memory_mcp.families.references import Editing, Keep, no_copy
+from memory_mcp.families.references import Edits, Keep, no_copy
 from memory_mcp.families.stores.model import FileChange, split_ref
 from memory_mcp.families.stores.operations import Stores
 
@@ -31,6 +31,6 @@ def _restore(call: Call[Stores], ref: str, copy: Any) -> None:
     call.operations.restore_file(call.caller, *split_ref(ref), content, copy["changed_ns"], any_name=True)
 
 
-EDITING = Editing[Stores](
+EDITS = Edits[Stores](
     is_one=lambda ref: bool(split_ref(ref)[1]), suffix=".md", write=_write, delete=_delete, restore=_restore
 )

@@ -9,7 +9,7 @@ from memory_mcp.families.notes import resources
 from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import ARCHIVED, Author, Note, Revision
 from memory_mcp.families.notes.operations import Notes
-from memory_mcp.families.references import Editing, Keep
+from memory_mcp.families.references import Edits, Keep
 
 PERSON = Author("ui")
 
@@ -40,6 +40,6 @@ def _note(call: Call[Notes], ref: str) -> Note:
     return resources.read_note(call, note_uri(ref) if is_id(ref) else ref)
 
 
-EDITING = Editing[Notes](
+EDITS = Edits[Notes](
     is_one=lambda ref: ref.startswith(resources.NOTE), suffix=".md", write=_write, delete=_delete, restore=_restore
 )

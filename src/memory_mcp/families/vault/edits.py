@@ -4,7 +4,7 @@ from typing import Any
 
 from memory_mcp.errors import Conflict
 from memory_mcp.families.family import Call, decoded
-from memory_mcp.families.references import Editing, Keep, no_copy
+from memory_mcp.families.references import Edits, Keep, no_copy
 from memory_mcp.families.vault.model import VAULT_URI, NewMemory
 from memory_mcp.families.vault.operations import Vault
 
@@ -34,6 +34,6 @@ def _key(ref: str) -> str:
     return decoded(ref.removeprefix(PREFIX))
 
 
-EDITING = Editing[Vault](
+EDITS = Edits[Vault](
     is_one=lambda ref: ref.startswith(PREFIX), suffix=".md", write=_write, delete=_delete, restore=_restore
 )

@@ -17,7 +17,7 @@ from memory_mcp.app import App
 from memory_mcp.families.portals import storage
 from memory_mcp.families.portals.address import Address, column_name
 from memory_mcp.families.portals.model import NewColumn
-from memory_mcp.families.portals.widening import wider_type, wider_type_for_file
+from memory_mcp.families.portals.wider_types import wider_type, wider_type_for_file
 from tests.exhaustive import sample
 from tests.families.notes.calls import call, refusal
 from tests.families.portals.calls import CALLER, PORTAL, metadata, put, query, tables, types, values, write

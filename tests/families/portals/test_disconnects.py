@@ -15,9 +15,9 @@ from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.portals import storage
 from memory_mcp.server.protocol import McpServer
 from tests.conftest import connected
+from tests.events import eventually
 from tests.families.portals.calls import CALLER, PORTAL, put, query_operation
 from tests.families.portals.test_processes import start
-from tests.waiting import eventually
 
 ENDLESS = "SELECT sum(sipHash64(number)) AS s FROM numbers(1000000000000)"
 SOON = 30.0  # seconds, on a busy machine; by itself a query ends after a minute
