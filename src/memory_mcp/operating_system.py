@@ -94,6 +94,20 @@ def process_age_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
 
 
+def set_priority(thread: int, niceness: int, *, yields: bool) -> bool:
+    """Set the niceness of a process' threads, or of one thread. Whether it had another before. Raises OSError.
+
+    One that `yields` gets only processors that no other wants (SCHED_IDLE of Linux): niceness alone shares out a
+    processor over time, but lets the others wait for a few milliseconds at each of their steps.
+    """
+    if os.getpriority(os.PRIO_PROCESS, thread) == niceness:
+        return False
+    os.setpriority(os.PRIO_PROCESS, thread, niceness)
+    if sys.platform == "linux":
+        os.sched_setscheduler(thread, os.SCHED_IDLE if yields else os.SCHED_OTHER, os.sched_param(0))
+    return True
+
+
 def lower_thread_priority(niceness: int) -> None:
     """Add to the niceness of the calling thread alone, where the system knows such a thing."""
     if sys.platform == "linux":

@@ -1,7 +1,9 @@
 """An engine that computes without a pause has a low priority, and one that answers small queries does not."""
 
 import os
+import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from memory_mcp.engines.chdb.process import RecentStarts
 from memory_mcp.operating_system import MAX_NICENESS
 from tests.events import eventually
 from tests.families.portals.test_processes import engine_pid
-from tests.wire import Stdio
+from tests.wire import Stdio, http_server
 
 PORTAL = "mem://fair/share"
 LONG = "SELECT sum(sipHash64(number)) AS s FROM numbers(40000000000)"
@@ -37,13 +39,33 @@ def test_a_long_query_lowers_the_priority_of_its_engine(tmp_path: Path) -> None:
     assert os.getpgid(pid) == pid  # Ctrl-C in the server's terminal does not reach it
     for _ in range(20):
         server.call("portal_query", portalUri=PORTAL, sql="SELECT n FROM t")
-    eventually(lambda: niceness(pid) == {priority.NORMAL_NICENESS})
+    eventually(lambda: niceness(pid) == {0})
     request_id = server.post("tools/call", {"name": "portal_query", "arguments": {"portalUri": PORTAL, "sql": LONG}})
     eventually(lambda: niceness(pid) == {priority.BUSY_NICENESS})
     server.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}})
     if os.geteuid() == 0:  # who else may raise a priority again
-        eventually(lambda: niceness(pid) == {priority.NORMAL_NICENESS})
+        eventually(lambda: niceness(pid) == {0})
     server.close()
+
+
+def policies(pid: int) -> set[int]:
+    found = set()
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(ProcessLookupError):
+            found.add(os.sched_getscheduler(int(task.name)))
+    return found
+
+
+def test_over_http_a_busy_engine_gets_only_processors_that_no_other_wants(tmp_path: Path) -> None:
+    with http_server(tmp_path, "--families", "portals", "--portal-seconds", "60") as server:
+        server.modern_call("portal_write", portalUri=PORTAL, table="t", data=[{"n": 1}])
+        (folder,) = tmp_path.glob("**/portals/fair/share")
+        pid = engine_pid(folder)
+        assert policies(pid) == {os.SCHED_OTHER}
+        with ThreadPoolExecutor() as threads:
+            threads.submit(server.modern_call, "portal_query", portalUri=PORTAL, sql=LONG)
+            eventually(lambda: policies(pid) == {os.SCHED_IDLE})
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_many_starts_in_a_minute_lower_the_priority_of_the_next(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ def main() -> None:
     os.pwrite(lock, json.dumps({"pid": os.getpid()}).encode(), 0)
     for name in ("tmp", "staging"):
         (folder / name).mkdir(exist_ok=True)
-    priority = Priority(orders["server_niceness"])
+    priority = Priority(orders["server_niceness"], yields_when_busy=orders["yields_when_busy"])
     listening = bind(folder)
     os.pwrite(lock, json.dumps({"pid": os.getpid(), "socket": listening.getsockname()}).encode(), 0)
     os.chdir(HERE)  # where config.xml looks for users.xml

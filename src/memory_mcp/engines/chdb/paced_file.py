@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 CHUNK_BYTES = 1024 * 1024
 MAX_BURST_BYTES = 64 * 1024 * 1024  # written without a delay after a pause
-MAX_UNSYNCED_BYTES = 4 * 1024 * 1024  # so that the queue of the disk stays short
+MAX_UNSYNCED_BYTES = 1024 * 1024  # so that the queue of the disk stays short
 
 
 class WriteRate:

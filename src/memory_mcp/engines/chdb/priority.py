@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable
 
 from memory_mcp.engines.isolation.launch import total_niceness
+from memory_mcp.operating_system import set_priority
 
-NORMAL_NICENESS = 2  # more than the server's
 BUSY_NICENESS = 15  # of an engine that computes without a pause; it gets a twentieth of what the others get
+YIELDING_NICENESS = 8  # from which on an engine of a server over HTTP gets only processors that no other wants
 POLL_INTERVAL_S = 0.25
 MAX_REQUEST_S = 0.5  # processor time of one request; beyond, its engine is busy
 MAX_LOAD = 0.5  # processors that an engine uses on average; beyond, it is busy with many small requests
@@ -40,8 +41,9 @@ class Load:
 class Priority:
     """The priority of this process. Create it before the sandbox is entered, which makes /proc unreadable."""
 
-    def __init__(self, server_niceness: int) -> None:
+    def __init__(self, server_niceness: int, *, yields_when_busy: bool) -> None:
         self._server_niceness = server_niceness
+        self._yields_when_busy = yields_when_busy
         try:
             self._threads: int | None = os.open("/proc/self/task", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # no Linux
@@ -55,9 +57,9 @@ class Priority:
         `start` is the niceness that the process was started with, and keeps at least. Where the process may not
         raise its priority again, it stays low.
         """
-        normal, busy = max(start, NORMAL_NICENESS), max(start, BUSY_NICENESS)
+        busy = max(start, BUSY_NICENESS)
         load, is_busy = Load(), False
-        self._set(normal)
+        self._set(start)
         while True:
             time.sleep(POLL_INTERVAL_S)
             load.update()
@@ -67,7 +69,7 @@ class Priority:
                 self._set(busy)
             elif is_busy and not is_long and load.processors < MIN_LOAD:
                 is_busy = False
-                self._set(normal)
+                self._set(start)
 
     def _set(self, niceness: int) -> None:
         """Set the niceness, beyond the server's, of all threads and of those they start.
@@ -75,8 +77,9 @@ class Priority:
         Several rounds: meanwhile a thread may start another, which has the niceness that its own had until then.
         """
         total = total_niceness(niceness, self._server_niceness)
+        yields = must_yield(niceness, yields_when_busy=self._yields_when_busy)
         for _ in range(MAX_ROUNDS):
-            if sum(_set_of_thread(thread, total) for thread in self._all_threads()) == 0:
+            if sum(_set_of_thread(thread, total, yields=yields) for thread in self._all_threads()) == 0:
                 return
 
     def _all_threads(self) -> list[int]:
@@ -84,12 +87,15 @@ class Priority:
         return [int(thread) for thread in threads]
 
 
-def _set_of_thread(thread: int, niceness: int) -> bool:
+def must_yield(niceness: int, *, yields_when_busy: bool) -> bool:
+    """Whether an engine gets only processors that no other process wants. On a machine that one person works at, a
+    build in another window would stop such an engine for minutes."""
+    return yields_when_busy and niceness >= YIELDING_NICENESS
+
+
+def _set_of_thread(thread: int, niceness: int, *, yields: bool) -> bool:
     """Whether it had another niceness before."""
     try:
-        if os.getpriority(os.PRIO_PROCESS, thread) == niceness:
-            return False
-        os.setpriority(os.PRIO_PROCESS, thread, niceness)
+        return set_priority(thread, niceness, yields=yields)
     except OSError:  # it has just ended, or this process may not raise its priority
         return False
-    return True

@@ -18,6 +18,7 @@ from typing import IO, Any, Literal, cast
 
 from memory_mcp import DISTRIBUTION, unix_sockets
 from memory_mcp.engines.chdb import frames, peer, sandbox
+from memory_mcp.engines.chdb.priority import must_yield
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.glob import find
 from memory_mcp.engines.files.lock import FileLock, is_free
@@ -51,6 +52,7 @@ class EngineRules:
     root: Path | None = None  # a user's portals; None where nothing counts them
     idle_s: float = 60.0  # from the last request to the end of an engine
     export_bytes_per_s: int = 25_000_000  # that all exports of a portal write together
+    yields_when_busy: bool = False  # whether a busy engine gets only processors that no other process wants
 
 
 def is_installed() -> bool:
@@ -78,7 +80,7 @@ class RecentStarts:
 
     WINDOW_S = 60.0
     MAX_FREE_STARTS = 4  # in that time, without a lower priority
-    NICENESS_STEP = 4  # for each further start
+    NICENESS_STEP = 8  # for each further start
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -241,6 +243,7 @@ class EngineProcess:
     def _spawn(self) -> subprocess.Popen[bytes]:
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         environment |= {"LC_ALL": "C.UTF-8", "TMPDIR": str(self._folder / "tmp")}
+        niceness = _STARTS.record(self._rules.root or self._folder)
         log_file = os.open(self._folder / "engine.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(log_file) as output:
             engine = start_module(
@@ -248,12 +251,14 @@ class EngineProcess:
                 environment=environment,
                 output=output,
                 errors=output,
-                niceness=(niceness := _STARTS.record(self._rules.root or self._folder)),
+                niceness=niceness,
+                yields=must_yield(niceness, yields_when_busy=self._rules.yields_when_busy),
             )
         orders = {
             "folder": str(self._folder),
             "idle_s": self._rules.idle_s,
             "niceness": niceness,
+            "yields_when_busy": self._rules.yields_when_busy,
             "server_niceness": os.getpriority(os.PRIO_PROCESS, 0),
         }
         # Through a pipe: every user sees the arguments of a process.

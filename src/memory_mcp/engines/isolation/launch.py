@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 import memory_mcp
-from memory_mcp.operating_system import MAX_NICENESS
+from memory_mcp.operating_system import MAX_NICENESS, set_priority
 
 PACKAGES = Path(memory_mcp.__file__).parents[1]
 REAP_DELAY_S = 2.0
@@ -24,12 +24,14 @@ def start_module(
     errors: int | IO[str] | None = None,
     has_site_packages: bool = True,
     niceness: int = 0,
+    yields: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Start `python -m module` in a process group of its own, with a pipe to its stdin.
 
     A Ctrl-C in the server's terminal does not reach it. It stays in the server's session, because Linux shares the
     processor between sessions first (autogroups): in a session of its own it would get as much as the whole server,
-    whatever its priority. `niceness` is added to the server's.
+    whatever its priority. `niceness` is added to the server's; a process that `yields` gets only processors that no
+    other wants.
 
     It gets no more of the server's environment than `environment`, which holds no secret. It starts in the package's
     folder: Python may import from where it starts, and its sandbox lets it read whatever it may import. Every user of
@@ -46,7 +48,7 @@ def start_module(
     )
     if niceness:
         with suppress(OSError):  # it has ended already
-            os.setpriority(os.PRIO_PROCESS, process.pid, total_niceness(niceness))
+            set_priority(process.pid, total_niceness(niceness), yields=yields)
     return process
 
 

@@ -31,6 +31,7 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
             max_engines=settings.portal_engines,
             idle_s=settings.portal_engine_idle,
             export_bytes_per_s=settings.export_rate,
+            yields_when_busy=settings.transport == "http",
         ),
         import_folders=[Path(name).expanduser() for name in settings.import_dirs],
         export_folders=[Path(name).expanduser() for name in settings.export_dirs],
