@@ -3,15 +3,22 @@
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
+import sys
+from http.client import HTTPConnection
 from pathlib import Path
 
 import httpx
+import pytest
 
+from memory_mcp.server.tcp_peers import uid_of
 from tests import processes
 from tests.processes import environment
 from tests.terminal import Terminal
+
+OTHER_ACCOUNT = 65534
 
 
 def run(data_dir: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -24,6 +31,31 @@ def person(link: str) -> str:
     with httpx.Client(base_url=link.partition("/sign-in")[0]) as browser:
         assert browser.get(link).status_code == 303
         return str(browser.get("/api/me").json()["name"])
+
+
+def status_for_another_account(url: str) -> int:
+    """Of a request over a socket that belongs to another account."""
+    host, _, path = url.removeprefix("http://").partition("/")
+    connection = HTTPConnection(host)
+    connection.connect()
+    os.fchown(connection.sock.fileno(), OTHER_ACCOUNT, -1)
+    connection.request("GET", f"/{path}")
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows it")
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::ffff:127.0.0.1"])
+def test_the_account_of_a_connection_is_known(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with (
+        socket.create_server(("::" if ":" in host else host, 0), family=family, dualstack_ipv6=":" in host) as server,
+        socket.create_connection((host.removeprefix("::ffff:"), server.getsockname()[1])) as client,
+        server.accept()[0] as accepted,
+    ):
+        assert uid_of(accepted.getpeername()[:2], accepted.getsockname()[:2]) == os.getuid()
+        assert uid_of(("127.0.0.1", 1), client.getpeername()[:2]) is None
 
 
 def test_open_starts_a_server_once_and_signs_in(tmp_path: Path) -> None:
@@ -53,7 +85,11 @@ def test_open_starts_a_server_once_and_signs_in(tmp_path: Path) -> None:
         browser.chmod(0o700)
         shown = run(data_dir, BROWSER=str(browser))
         assert shown.stdout == f"Opened {opened['address']}/ in your browser.\n"
-        assert seen.read_text().startswith(f"{opened['address']}/sign-in?token=")
+        link = seen.read_text().strip()
+        assert link.startswith(f"{opened['address']}/sign-in?token=")
+        if os.getuid() == 0:  # another account, which has seen the command line of the browser, is faster
+            assert status_for_another_account(link) == 401
+        assert person(link) == "local"
     finally:
         os.kill(opened["pid"], signal.SIGTERM)
 

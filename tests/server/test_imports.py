@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from memory_mcp.engines.files.lock import FileLock
 from tests.events import eventually
 from tests.importers.foreign_tools import FIXTURES
 from tests.server.test_rest import Person, cli, signed_in
@@ -123,6 +124,8 @@ def test_the_format_is_found_by_the_content(ann: Person, content: bytes, format_
     [
         (b"nothing of the kind", None, "No format fits"),
         (zipped({"a.md": bytes(1_100_000_000)}), None, "100 times its size"),
+        (zipped({f"{n}.md": bytes(400_000) for n in range(10)}), "markdown", "unpacks to more than 3,000,000 bytes"),
+        (zipped({f"{n}{'/x' * 38}/a.md": "" for n in range(2600)}), "markdown", "100,000 files and folders"),
         (zipped({"../../../evil.md": "x", "/etc/evil.md": "y"}), "markdown", "has no markdown files"),
         (b"PK\x03\x04 is no zip", "markdown", "not a folder, nor a zip"),
         (b'{"type": "entity"' * 1000, "server-memory", "not a file of server-memory"),
@@ -159,3 +162,12 @@ def test_one_import_at_a_time_which_can_be_stopped(ann: Person) -> None:
     assert ann.ask("POST", "/api/imports", json=body).status_code == 409
     assert ann.ask("POST", "/api/imports/stop").status_code == 204
     assert finished(ann)["state"] == "stopped"
+
+
+def test_an_import_of_one_user_delays_no_other(server: Http, me: Person, ann: Person) -> None:
+    """As long as it takes: its lock is held here."""
+    upload(me, VAULT)
+    assert start(me, dry_run=False, into="lock")["state"] == "done"
+    upload(ann, VAULT)
+    with FileLock(server.data_dir / "import.lock").acquire():
+        assert start(ann, dry_run=False, into="lock")["state"] == "done"

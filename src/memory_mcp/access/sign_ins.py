@@ -4,6 +4,7 @@ import hashlib
 import math
 import secrets
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 
 from memory_mcp.access.audit import Audit
@@ -18,8 +19,10 @@ from memory_mcp.errors import Invalid, RateLimited
 
 LINK_LIFETIME = timedelta(hours=24)
 COOKIE_LIFETIME = timedelta(days=30)
+OWN_ACCOUNT = "own."  # how a token begins that is for programs of the server's own account
 MAX_ATTEMPTS_PER_ADDRESS = 10  # a minute, from one address
 MAX_ATTEMPTS_PER_NAME = 100  # a minute, for one name, from all addresses
+LINK_REFUSED = "This link was used before or has expired. `memory-mcp users link NAME` prints a new one."
 BCRYPT_ROUNDS = 12
 MIN_PASSWORD_CHARS, MAX_PASSWORD_BYTES = 10, 72  # bcrypt reads 72 bytes and no more
 _DUMMY_HASH = "$2b$12$Kaq8Ni864HcEt8LbjphLJeHKOKKOiNRyFSa.bmG9e/cVWw4Z9wLta"
@@ -34,23 +37,28 @@ class SignIns:
         self._clock = clock
         self._hashing = threading.Semaphore(2)  # bcrypt is slow on purpose
 
-    def create_link_token(self, user: str) -> str:
-        """Create a token that signs the user in once, within a day."""
-        token = secrets.token_urlsafe(32)
+    def create_link_token(self, user: str, *, is_for_own_account: bool = False) -> str:
+        """Create a token that signs the user in once, within a day.
+
+        `is_for_own_account`: servers accept it from programs of their own account only, where they know it.
+        """
+        token = (OWN_ACCOUNT if is_for_own_account else "") + secrets.token_urlsafe(32)
         with self._db.write() as tx:
             storage.add_link(tx, _digest(token), user, stamp(self._clock() + LINK_LIFETIME))
         return token
 
-    def sign_in_by_link(self, token: str, ip: str | None, origin: str = "") -> str:
+    def sign_in_by_link(
+        self, token: str, ip: str | None, origin: str = "", is_own_account: Callable[[], bool] = lambda: True
+    ) -> str:
         """Create a cookie for the user of the link, valid at this origin (host and port) only. Raises NotSignedIn for a
-        link that was used, has expired or never existed."""
+        link that was used, has expired or never existed, and for one that is for another account."""
         self._count_attempt(ip)
+        if token.startswith(OWN_ACCOUNT) and not is_own_account():
+            raise NotSignedIn(LINK_REFUSED)
         with self._db.write() as tx:
             user = storage.consume_link(tx, _digest(token))
             if user is None:
-                raise NotSignedIn(
-                    "This link was used before or has expired. `memory-mcp users link NAME` prints a new one."
-                )
+                raise NotSignedIn(LINK_REFUSED)
             return self._create_sign_in(tx, user, "link", ip, origin)
 
     def sign_in_by_password(self, name: str, password: str, ip: str | None, origin: str = "") -> str:

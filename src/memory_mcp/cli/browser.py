@@ -49,8 +49,10 @@ def open_web_app(
     if server is None:
         raise Unavailable(f"The server does not respond. Its log is {chosen.data_dir / LOG}")
     base = server.url
-    link = _link(chosen, base)
-    is_opened = not (no_browser or as_json) and _has_display() and webbrowser.open(link)
+    has_browser = not (no_browser or as_json) and _has_display()
+    # Every account of the machine sees the command line of a browser that is started.
+    is_opened = has_browser and webbrowser.open(_link(chosen, base, is_for_own_account=True))
+    link = "" if is_opened else _link(chosen, base)
     if as_json:
         print_json({"address": base, "link": link, "started": is_new, "pid": server.pid})
     else:
@@ -63,11 +65,12 @@ def _running(chosen: Settings) -> ServerAddress | None:
         return next(iter(access.addresses()), None)
 
 
-def _link(chosen: Settings, base: str) -> str:
+def _link(chosen: Settings, base: str, *, is_for_own_account: bool = False) -> str:
     if chosen.auth == "none":
         return f"{base}/"
     with open_access(chosen) as access:
-        return sign_in_url(base, access.sign_ins.create_link_token(LOCAL_USER))
+        token = access.sign_ins.create_link_token(LOCAL_USER, is_for_own_account=is_for_own_account)
+        return sign_in_url(base, token)
 
 
 def _start(chosen: Settings) -> tuple[int, str]:

@@ -1,4 +1,5 @@
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import TypeVar, cast
 from memory_mcp.access.tenants import folder_of
 from memory_mcp.caller import Caller
 from memory_mcp.engines.files.compressed import OnBytes
+from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.errors import AppError, Conflict, Invalid, Unavailable
 from memory_mcp.families.graph import Graph
@@ -40,7 +42,6 @@ class Importers:
         self._stores = stores
         self._graph = graph
         self._folder = folder
-        self._lock = FileLock(folder / "import.lock")
         self._undo = ImportUndo(notes, stores, graph)
 
     def run(
@@ -60,8 +61,7 @@ class Importers:
         if plan.dry_run:
             steps[plan.family](caller, plan, report, report_progress, None)
             return report
-        # One import at a time: two imports of the same file would add everything twice.
-        with self._lock.acquire():
+        with self._lock(caller):
             log = self.history(caller).begin(plan)
             is_whole = False
             try:
@@ -75,11 +75,17 @@ class Importers:
         """The caller's former imports."""
         return ImportHistory(folder_of(self._folder, caller.user))
 
+    def _lock(self, caller: Caller) -> AbstractContextManager[None]:
+        """One import of a user at a time: two imports of the same file would add everything twice."""
+        folder = folder_of(self._folder, caller.user)
+        make_private_folder(folder)
+        return FileLock(folder / "import.lock").acquire()
+
     def undo(self, caller: Caller, id_: str, report_progress: ReportProgress = report_nothing) -> ImportRecord:
         """Undo a whole import; memories that were changed since stay. What was undone before an error stays undone:
         the next undo goes on. Raises NotFound, and Conflict if it is undone already."""
         history = self.history(caller)
-        with self._lock.acquire():
+        with self._lock(caller):
             record = history.get(id_)
             if record.state == "undone":
                 raise Conflict("This import is undone already.")

@@ -109,7 +109,7 @@ class Backup:
             name = self._layout.portal_name(tenant, portal)
             copy = folder / "portal.tar"
             try:
-                self._portals.exports.back_up(portal, copy)
+                self._portals.exports.back_up(portal, copy, is_paced=False)
                 writer.add(copy, name, "portal")
             except AppError as exc:
                 left_out.append(LeftOut(name, exc.message))

@@ -21,6 +21,7 @@ from memory_mcp.server import error_encoding, http_server, startup_message
 from memory_mcp.server.fair_routes import pools_of
 from memory_mcp.server.request_context import ip_of
 from memory_mcp.server.rest.authentication import origin_of, person_finder, set_cookie
+from memory_mcp.server.tcp_peers import is_of_other_account
 
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
@@ -157,10 +158,8 @@ def _next(request: Request) -> str:
 
 async def _cookie(request: Request, token: str | None) -> str:
     sign_ins = request.app.state.app.access.sign_ins
-    if request.method == "GET":
-        return str(
-            await _run(request, partial(sign_ins.sign_in_by_link, token, ip_of(request.scope), origin_of(request)))
-        )
+    if token is not None and request.method == "GET":
+        return await _cookie_by_link(request, token)
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -169,14 +168,23 @@ async def _cookie(request: Request, token: str | None) -> str:
     form = parse_qs(body.decode("utf-8", "replace"))
     token, name, password = (form.get(field, [""])[0] for field in ("token", "name", "password"))
     if token:
-        return str(
-            await _run(request, partial(sign_ins.sign_in_by_link, token, ip_of(request.scope), origin_of(request)))
-        )
+        return await _cookie_by_link(request, token)
     return str(
         await _run(
             request, partial(sign_ins.sign_in_by_password, name, password, ip_of(request.scope), origin_of(request))
         )
     )
+
+
+async def _cookie_by_link(request: Request, token: str) -> str:
+    app: App = request.app.state.app
+    is_behind_proxy = app.settings.public_url or app.settings.forwarded_allow_ips
+
+    def is_own_account() -> bool:
+        return bool(is_behind_proxy) or not is_of_other_account(request.scope)
+
+    by_link = app.access.sign_ins.sign_in_by_link
+    return await _run(request, lambda: by_link(token, ip_of(request.scope), origin_of(request), is_own_account))
 
 
 async def _run(request: Request, work: Callable[[], T]) -> T:

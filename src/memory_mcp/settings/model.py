@@ -222,7 +222,10 @@ class Settings(BaseModel):
         False, description="Whether a portal_query may read other portals of its namespace too, as `portal`.table."
     )
     import_bytes: int = Field(
-        2_000_000_000, ge=1, description="How large a file portal_import and an import in the browser take."
+        2_000_000_000,
+        ge=1,
+        description="How large a file portal_import and an import in the browser take, and how much a zip of a folder "
+        "unpacks to in the browser.",
     )
     import_rows: int = Field(100_000_000, ge=1, description="How many records a file may have for portal_import.")
     import_expanded_bytes: int = Field(
@@ -246,8 +249,8 @@ class Settings(BaseModel):
     export_rate: int = Field(
         25_000_000,
         ge=1_000_000,
-        description="How many bytes a second the exports of one portal write together, after the first 64 MB. Other "
-        "users' writes wait for the same disk.",
+        description="How many bytes a second the exports of one portal write together, db files included, after the "
+        "first 64 MB. Other users' writes wait for the same disk.",
     )
     export_quota: int = Field(
         4_000_000_000, ge=1_000_000, description="How many bytes the files in a user's exports/ may take up together."

@@ -1077,7 +1077,7 @@ def test_restored_tables_are_checked_too(
 def _forge(line: EngineConnections, folder: Path, file: Path, tables: list[str]) -> None:
     """A portal file with these tables, which the engine of this folder has."""
     made = folder / "staging" / f"{file.stem}.tar"
-    storage.back_up(line, str(made))
+    storage.back_up(line, str(made), is_paced=False)
     archive.seal(made, {"metadata": {}, "tables": dict.fromkeys(tables, 1)})
     shutil.copy(made, file)
 

@@ -191,7 +191,7 @@ def forge(imports: Path, folder: Path, *statements: str) -> None:
     ):
         line.run(statement)
     made = folder / "staging" / "forged.tar"
-    storage.back_up(line, str(made))
+    storage.back_up(line, str(made), is_paced=False)
     line.end_engine()
     archive.seal(made, {"metadata": {}, "tables": {"t": 1}})
     made.rename(imports / "forged.db")

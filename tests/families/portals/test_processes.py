@@ -380,7 +380,7 @@ def test_an_engine_removes_leftovers_of_a_killed_one_at_start(tmp_path: Path) ->
     for name in ("t", "_tmp_replace_x"):  # the second as CREATE OR REPLACE has it until it is done
         engine.run(f"CREATE TABLE {name} (n Int64) ENGINE = MergeTree ORDER BY n")
     for name in ("lent_x", "lent_y"):
-        storage.back_up(engine, str(folder / "staging" / name))
+        storage.back_up(engine, str(folder / "staging" / name), is_paced=False)
         storage.attach_portal(engine, name, str(folder / "staging" / name))
     shutil.rmtree(folder / "staging" / "lent_y")  # as a server does that cannot reach the engine any more
     for name in ("old.csv", "young.csv"):

@@ -134,7 +134,9 @@ class Broker:
             case "run":
                 return engine.run(sql, request["parameters"], data, client)
             case "run afresh":
-                return engine.run_on_new_connection(client, sql, request["made"], stops=request["stops"])
+                return engine.run_on_new_connection(client, sql, stops=request["stops"])
+            case "back up":
+                return engine.back_up(client, sql, request["path"], request["bytes_per_s"], stops=request["stops"])
             case "export":
                 target = request["path"], request["format"]
                 return engine.export(client, sql, *target, request["limits"], request["bytes_per_s"])

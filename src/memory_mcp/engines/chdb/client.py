@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -139,9 +139,9 @@ class EngineConnections:
         lines = self.run(f"{sql} FORMAT JSONEachRow", parameters).splitlines()
         return [json.loads(line) for line in lines]
 
-    def run_on_new_connection(self, sql: str, made: str | None = None) -> bytes:
-        """A statement of our own, on a connection of its own. `made` is the file it makes in staging."""
-        return self._run_statement({"op": "run afresh", "sql": sql, "made": made})
+    def run_on_new_connection(self, sql: str) -> bytes:
+        """A statement of our own, on a connection of its own."""
+        return self._run_statement({"op": "run afresh", "sql": sql})
 
     def export(self, sql: str, path: Path, format_: str, max_bytes: int, field: str = "query") -> int:
         """Write the result of a caller's query, if the SQL policy allows it, to a file of at most so many bytes.
@@ -150,8 +150,17 @@ class EngineConnections:
         limits |= {"max_result_bytes": max_bytes, "max_execution_time": MAX_EXPORT_S}
         target = {"path": str(path), "format": format_, "bytes_per_s": self._export_bytes_per_s}
         request = {"op": "export", "sql": sql, **target, "limits": limits}
-        with self._acquire(self._exports, MAX_EXPORT_WAIT_S):
+        with self.export_slot():
             return int(self._request(request, MAX_EXPORT_S + MAX_COUNT_S, field=field))
+
+    def export_slot(self) -> AbstractContextManager[None]:
+        """One of the exports that run side by side."""
+        return self._acquire(self._exports, MAX_EXPORT_WAIT_S)
+
+    def back_up(self, sql: str, path: str, *, is_paced: bool) -> None:
+        """Run a BACKUP to a file or folder in staging. Other statements go on beside it."""
+        rate = self._export_bytes_per_s if is_paced else None
+        self._run_statement({"op": "back up", "sql": sql, "path": path, "bytes_per_s": rate})
 
     def check_archive(self, name: str) -> None:
         """Raises archive.DamagedArchive unless a staged portal file makes plain tables only."""

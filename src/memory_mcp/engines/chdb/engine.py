@@ -85,27 +85,42 @@ class Engine:
             finally:
                 self._writer = None
 
-    def run_on_new_connection(self, client: EngineClient, sql: str, made: str | None, *, stops: bool) -> bytes:
-        """A statement that needs a connection of its own: BACKUP and RESTORE after others fail on theirs.
+    def run_on_new_connection(self, client: EngineClient, sql: str, *, stops: bool) -> bytes:
+        """A statement that needs a connection of its own: RESTORE after others fails on theirs.
 
-        `made` is the file it makes in staging. `stops`: whether the statement stops when its client leaves.
+        `stops`: whether the statement stops when its client leaves.
         """
         with (
             ChdbConnection(partial(self._connect, client.tag if stops else "")) as connection,
             self._writing,
             self._clear_cache_after(True),
-            self._staging(client, made),
         ):
+            client.check_waiting()
             return connection.run(sql, {})
 
+    def back_up(self, client: EngineClient, sql: str, path: str, bytes_per_s: int | None, *, stops: bool) -> bytes:
+        """Run a BACKUP to a file in staging, on a connection of its own: after others it fails on theirs.
+
+        It changes nothing, so other statements go on beside it. It is written at the rate of exports, unless that is
+        None or all of it fits into what exports may write at once.
+        """
+        with (
+            ChdbConnection(partial(self._connect, client.tag if stops else "")) as connection,
+            self._staging(client, path),
+        ):
+            if bytes_per_s and self._exported.delay_s(self._portal_bytes(), bytes_per_s):
+                connection.run(f"SET max_backup_bandwidth = {int(bytes_per_s)}", {})
+            return connection.run(sql, {})
+
+    def _portal_bytes(self) -> int:
+        sql = "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = {name:String}"
+        return int(self._inspector.read(sql, name=DATABASE))
+
     @contextmanager
-    def _staging(self, client: EngineClient, path: str | None) -> Iterator[None]:
+    def _staging(self, client: EngineClient, path: str) -> Iterator[None]:
         """A file in staging, which an earlier attempt may have left. It is removed if the block fails, or if the
         client has left."""
         client.check_waiting()
-        if path is None:
-            yield
-            return
         _remove(self._staged(path))
         try:
             yield

@@ -32,7 +32,8 @@ def _attach(
     name = f"{ATTACHED_PREFIX}{uuid4().hex}"
     made, moved = source_folder / "staging" / name, target_folder / "staging" / name
     try:
-        storage.back_up(source, str(made))
+        storage.remove_deleted_rows(source)
+        storage.back_up(source, str(made), is_paced=False)
         made.rename(moved)
         storage.attach_portal(target, name, str(moved))
         yield name

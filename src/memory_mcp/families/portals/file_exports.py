@@ -4,6 +4,7 @@ import math
 import shutil
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from hashlib import file_digest
@@ -37,6 +38,7 @@ from memory_mcp.families.portals.transfer_folders import (
 )
 from memory_mcp.progress import ReportProgress
 
+POLL_INTERVAL_S = 0.02  # between two checks that a backup has begun
 MAX_EXPORTS = 8  # of one server, waiting ones included: further ones are refused, so that threads stay free for reads
 
 
@@ -163,7 +165,7 @@ class FileExports:
             raise Invalid(
                 "format: db holds the whole portal. Leave table and query out, or choose another.", field="format"
             )
-        tables = self._write_archive(folder, engine, path, max_bytes, cancelled)
+        tables = self._write_archive(folder, engine, path, max_bytes, cancelled, is_paced=True)
         return [table.name for table in tables], sum(table.rows for table in tables)
 
     def _write_archive(
@@ -173,12 +175,16 @@ class FileExports:
         path: Path,
         max_bytes: float,
         cancelled: threading.Event | None = None,
+        *,
+        is_paced: bool,
     ) -> list[Table]:
         """A whole portal in a sealed file, as it is at one moment. Returns its tables."""
         size = sum(table.bytes for table in storage.tables(engine))
-        with archive_worker(path, size, cancelled) as worker:
+        cancellable = engine.cancellable(cancelled)
+        with cancellable.export_slot(), archive_worker(path, size, cancelled) as worker:
             worker.start()  # it gets ready while the engine writes
-            tables, about = self._back_up(folder, engine, path, max_bytes, cancelled)
+            write = partial(storage.back_up, cancellable, str(path), is_paced=is_paced)
+            tables, about = self._back_up(folder, engine, path, max_bytes, write)
             worker.call(archive.seal, path, {"metadata": about, "tables": {table.name: table.rows for table in tables}})
         _check_size(path.stat().st_size, max_bytes)
         return tables
@@ -189,30 +195,41 @@ class FileExports:
         engine: EngineConnections,
         path: Path,
         max_bytes: float,
-        cancelled: threading.Event | None,
+        write: Callable[[], None],
     ) -> tuple[list[Table], dict[str, str]]:
-        """Write a portal to a file, in the engine. Returns its tables and its metadata."""
+        """Write a portal to a file, in the engine. Returns its tables and its metadata.
+
+        The portal is locked until the engine has noted what it writes, so that a long export delays no write.
+        """
         try:
-            with folder.existing_write_lock():
-                check_not_cancelled(cancelled)
-                self._registry.finish_import(folder, engine)
-                storage.drop_unfinished(engine)
-                checksum, about = storage.checksum(engine), storage.metadata(engine)
-                if about.get("mcp.checksum") != checksum:
-                    storage.set_metadata(engine, {"mcp.checksum": checksum})
-                    about["mcp.checksum"] = checksum
-                tables = storage.tables(engine)
-                _check_size(sum(table.bytes for table in tables), max_bytes)
-                storage.back_up(engine.cancellable(cancelled), str(path))
+            with ThreadPoolExecutor(1) as thread:
+                with folder.existing_write_lock():
+                    tables, about = self._prepare_backup(folder, engine)
+                    _check_size(sum(table.bytes for table in tables), max_bytes)
+                    written = thread.submit(write)
+                    while not (written.done() or storage.has_begun_backup(engine, str(path))):
+                        wait([written], POLL_INTERVAL_S)
+                written.result()
         except EngineError as exc:
             raise Unavailable("The engine cannot write this portal to a file. Look at the log, or try again.") from exc
         return tables, about
 
-    def back_up(self, folder: PortalFolder, target: Path) -> list[Table]:
+    def _prepare_backup(self, folder: PortalFolder, engine: EngineConnections) -> tuple[list[Table], dict[str, str]]:
+        """Finish or remove what is half done in a locked portal. Returns its tables and its metadata."""
+        self._registry.finish_import(folder, engine)
+        storage.drop_unfinished(engine)
+        checksum, about = storage.checksum(engine), storage.metadata(engine)
+        if about.get("mcp.checksum") != checksum:
+            storage.set_metadata(engine, {"mcp.checksum": checksum})
+            about["mcp.checksum"] = checksum
+        storage.remove_deleted_rows(engine)
+        return storage.tables(engine), about
+
+    def back_up(self, folder: PortalFolder, target: Path, *, is_paced: bool) -> list[Table]:
         """Write a whole portal to a new file, as it is at one moment, while servers go on. Returns its tables."""
         engine = self._registry.engine(folder)
         with staged_file(folder, ENDINGS["db"]) as path:
-            tables = self._write_archive(folder, engine, path, math.inf)
+            tables = self._write_archive(folder, engine, path, math.inf, is_paced=is_paced)
             shutil.copyfile(path, target)
         return tables
 

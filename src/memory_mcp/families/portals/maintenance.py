@@ -42,7 +42,7 @@ def _export_portal(portals: Portals, portal: PortalFolder, target: ExportFolder)
     name = f"{PORTALS}/{address.namespace}/{address.portal}"
     try:
         copy = target.make(PORTALS, address.namespace) / f"{address.portal}.db"
-        tables = portals.exports.back_up(portal, copy)
+        tables = portals.exports.back_up(portal, copy, is_paced=True)
     except AppError as exc:
         target.leave_out(f"{name}.db", exc.message)
         return

@@ -31,14 +31,24 @@ def detach_portal(engine: EngineConnections, name: str) -> None:
 _DYNAMIC_TYPE = re.compile(r"\b(?:Dynamic|JSON|Object)\b", re.IGNORECASE)  # each value has a type of its own
 
 
-def back_up(engine: EngineConnections, path: str) -> None:
-    """The whole portal as one file, without deleted rows."""
+def remove_deleted_rows(engine: EngineConnections) -> None:
+    """Remove rows from the disk that another program has deleted with DELETE, so that no backup has them."""
     with_deleted = (
         "SELECT DISTINCT table FROM system.parts WHERE database = 'portal' AND active AND has_lightweight_delete"
     )
     for row in engine.rows(with_deleted):
         _apply_deleted_mask(engine, row["table"])
-    engine.run_on_new_connection(f"BACKUP DATABASE portal TO File({literal(path)})", made=path)
+
+
+def back_up(engine: EngineConnections, path: str, *, is_paced: bool) -> None:
+    """Write the whole portal to one file, as it is at one moment soon after the start (`has_begun_backup`)."""
+    engine.back_up(f"BACKUP DATABASE portal TO File({literal(path)})", path, is_paced=is_paced)
+
+
+def has_begun_backup(engine: EngineConnections, path: str) -> bool:
+    """Whether a backup that runs has noted which files it writes: what changes from now on is not in it."""
+    sql = "SELECT num_files FROM system.backups WHERE endsWith(name, {name:String})"
+    return any(row["num_files"] != "0" for row in engine.rows(sql, {"name": f"{literal(path)})"}))
 
 
 def restore(engine: EngineConnections, path: str, database: str) -> None:
