@@ -269,6 +269,26 @@ def test_the_names_of_sqlites_siblings_are_known_in_one_module() -> None:
             assert not found, module.path
 
 
+def test_a_class_name_means_one_thing() -> None:
+    """Also the name of a type, except of arguments (`Annotated`), which a tool or a command defines for itself."""
+    owners: dict[str, list[str]] = {}
+    for module in MODULES:
+        for name in _type_names(ast.parse(module.text)):
+            owners.setdefault(name, []).append(".".join(module.names))
+    assert {name: modules for name, modules in owners.items() if len(modules) > 1} == {}
+
+
+def _type_names(module: ast.Module) -> Iterator[str]:
+    for node in module.body:
+        if isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            is_argument = ast.unparse(node.value).startswith(("Annotated", "TypeVar"))
+            if re.fullmatch("_?[A-Z][A-Za-z]*[a-z][A-Za-z]*", name) and not is_argument:
+                yield name
+
+
 def test_files_are_short() -> None:
     for module in MODULES:
         name = module.path.relative_to(PACKAGE).as_posix()

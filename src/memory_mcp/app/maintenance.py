@@ -86,7 +86,7 @@ def backup_of(app: App, clock: Clock = utc_now) -> Backup:
 def refuse_with_database_url(settings: Settings) -> None:
     """Raises Unavailable where work on the data directory's files would miss what PostgreSQL has."""
     if settings.database_url:
-        raise Unavailable("This works on files alone so far. Use PostgreSQL's own tools, such as pg_dump.")
+        raise Unavailable("This works only on files so far. Use PostgreSQL's own tools, such as pg_dump.")
 
 
 def _layout(settings: Settings, families: Iterable[Family[Any]]) -> Layout:

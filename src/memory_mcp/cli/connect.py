@@ -46,7 +46,7 @@ Client = Annotated[
     str | None,
     typer.Argument(
         metavar="CLIENT",
-        help=f"One of {', '.join(CLIENTS)}. None lists them all.",
+        help=f"One of {', '.join(CLIENTS)}. Without it, all of them are listed.",
         autocompletion=lambda: list(CLIENTS),
     ),
 ]
@@ -72,7 +72,7 @@ Auto = Annotated[
     bool | None,
     typer.Option(
         "--auto/--no-auto",
-        help="Add hooks and instructions, too, so that the client uses its memory by itself. A terminal asks.",
+        help="Add hooks and instructions, so that the client uses its memory by itself. In a terminal you are asked.",
         show_default="no",
     ),
 ]

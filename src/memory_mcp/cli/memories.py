@@ -130,7 +130,7 @@ def show(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one memory, by its address.
+    """Show one memory, by its reference.
 
     Example: memory-mcp show memory://vault/deploy-steps
     """

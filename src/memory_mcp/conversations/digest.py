@@ -24,8 +24,10 @@ from memory_mcp.families.stores import Stores
 from memory_mcp.families.stores.model import ref_of as memory_ref
 
 MAX_NOTES = 200  # of a project, the newest, that are looked at
+# Lines of each section
 MAX_LATE, MAX_OPEN, MAX_IMPORTANT = 8, 8, 8
 MAX_ENTITIES, MAX_FILES, MAX_CONVERSATIONS = 5, 5, 3
+
 MAX_MESSAGES = 40  # of a conversation that goes on
 MAX_LINE_CHARS = 240
 CONTINUED_SHARE = 0.6  # of the tokens, for the conversation that goes on
@@ -150,14 +152,14 @@ class Digests:
             for hit in hits
             if "tool" not in hit.tags
         ]
-        return list(reversed(list(_fitting(lines, max_tokens))))
+        return list(reversed(list(_lines_within(lines, max_tokens))))
 
 
 def _add(digest: Digest, section: Section, left: int) -> int:
     """Add as much of a section as fits. Returns the tokens it took."""
     heading = f"{section.title}:"
     used = tokens.estimate(heading) + 1
-    shown = list(_fitting(section.lines, left - used))
+    shown = list(_lines_within(section.lines, left - used))
     if not shown:
         return 0
     digest.lines += [heading, *map(str, shown)]
@@ -165,7 +167,7 @@ def _add(digest: Digest, section: Section, left: int) -> int:
     return used + sum(_cost(line) for line in shown)
 
 
-def _fitting(lines: Iterable[DigestLine], left: int) -> Iterator[DigestLine]:
+def _lines_within(lines: Iterable[DigestLine], left: int) -> Iterator[DigestLine]:
     for line in lines:
         left -= _cost(line)
         if left < 0:

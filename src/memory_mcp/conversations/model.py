@@ -39,6 +39,8 @@ class HookCall:
 
 @dataclass(frozen=True)
 class HookProject:
+    """The project of the folder in which a client works. The digest has the graph's project of the same name."""
+
     name: str
     off: str | None = None  # why hooks do nothing here
     captures: bool = True

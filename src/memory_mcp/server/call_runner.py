@@ -51,7 +51,7 @@ class CallRunner:
         finally:
             self._running.pop(cancelled, None)
         cancelled.set()
-        raise Unavailable("The server stops, or the client has closed its connection. Try again.", retry_after=1)
+        raise Unavailable("The server is stopping, or the client has closed its connection. Try again.", retry_after=1)
 
     def _run_in_session(self, call: Call[Any], work: Callable[..., T], *rest: Any) -> T:
         session = self._app.sessions.join(call.caller.user, call.session)

@@ -1,7 +1,6 @@
 // Nodes and edges of a graph, from notes or from a project.
-import type { Schemas, ToolResult } from '../shared/api-types'
+import type { Relation, Schemas, ToolResult } from '../shared/api-types'
 import { get, tool } from './api'
-import type { Relation } from './pages/entity-relations'
 import { entityRef } from './refs'
 
 export interface Node {
@@ -63,7 +62,7 @@ function fromNeighbors(found: ToolResult<'memory_neighbors'>): GraphData {
   }
 }
 
-const fromNotes = (found: Schemas['Graph']): GraphData => ({
+const fromNotes = (found: Schemas['NotesGraph']): GraphData => ({
   nodes: found.nodes.map(({ id, title, namespace, degree }) => ({ id, title, group: namespace, degree })),
   edges: found.edges.map((edge) => ({ from: edge.source_id, to: edge.target_id })),
   isTruncated: found.truncated,

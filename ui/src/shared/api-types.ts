@@ -8,6 +8,8 @@ export type ToolArguments<N extends ToolName> = Schemas['ToolArguments'][N]
 export type ToolResult<N extends ToolName> = N extends 'portal_query' ? QueryResult : Schemas['ToolResults'][N]
 
 export type Note = ToolResult<'memory_get'>
+export type Entity = ToolResult<'open_nodes'>['entities'][number]
+export type Relation = ToolResult<'open_nodes'>['relations'][number]
 export type View = ToolResult<'portal_view'>
 export type Row = Record<string, unknown>
 /** As this app requests them: rows as objects. */

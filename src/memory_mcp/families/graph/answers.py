@@ -43,7 +43,7 @@ def nodes(tx: Read, ids: Sequence[str], skip: Skip, advice: str) -> Nodes:
     """As many of these entities as fit, with the relations that touch them. `advice` is for when some do not."""
     entities, are_whole = _entities(tx, ids, skip.observations)
     touching = storage.relations_touching(tx, [entity.id for entity in entities], skip.relations, MAX_RELATIONS)
-    relations, are_all = _fitting(touching, MAX_ANSWER_BYTES - sum(map(_size, entities)))
+    relations, are_all = _items_within(touching, MAX_ANSWER_BYTES - sum(map(_size, entities)))
     notices = []
     if len(entities) == 1 and not (are_whole and are_all):
         notices.append(_rest(entities[0], relations, skip))
@@ -69,7 +69,7 @@ def page(tx: Read, offset: int) -> Nodes:
     if not entities and (first := next(storage.entities_after(tx, offset), None)):
         last, found = first
         entity, is_whole = _described(tx, found, 0, MAX_ENTITY_BYTES, is_first=True)
-        relations, are_all = _fitting(storage.relations_from(tx, entity.id), space - _size(entity))
+        relations, are_all = _items_within(storage.relations_from(tx, entity.id), space - _size(entity))
         entities = [entity]
         if not (is_whole and are_all):
             notices.append(_rest(entity, relations, Skip()))
@@ -92,7 +92,7 @@ def cut_to_size(answer: A) -> A:
     """The answer to a write, cut to the size limit for a model. The items left out are written, too."""
     lists = [field.name for field in fields(answer) if isinstance(getattr(answer, field.name), list)]
     items = [(name, one) for name in lists for one in getattr(answer, name)]
-    kept, are_all = _fitting(items, MAX_ANSWER_BYTES)
+    kept, are_all = _items_within(items, MAX_ANSWER_BYTES)
     if are_all:
         return answer
     advice = (
@@ -103,7 +103,7 @@ def cut_to_size(answer: A) -> A:
 
 
 def listed(projects: Sequence[Project]) -> Projects:
-    shown, are_all = _fitting(projects, MAX_ANSWER_BYTES, 1)
+    shown, are_all = _items_within(projects, MAX_ANSWER_BYTES, 1)
     left_out = len(projects) - len(shown)
     notice = (
         None if are_all else f"{left_out} more are not shown. Ask for active and archived ones one after the other."
@@ -127,19 +127,19 @@ def _entities(tx: Read, ids: Sequence[str], skip: int) -> tuple[list[Entity], bo
 def _described(tx: Read, entity: Entity, skip: int, space: int, *, is_first: bool) -> tuple[Entity, bool]:
     """An entity with as many of its observations as fit, and whether it fits whole. The first has at least one."""
     space -= _size(entity)
-    observations, are_all = _fitting(storage.observations(tx, entity.id, skip), space, 1 if is_first else 0)
+    observations, are_all = _items_within(storage.observations(tx, entity.id, skip), space, 1 if is_first else 0)
     return replace(entity, observations=observations), are_all and (space >= 0 or is_first)
 
 
-def _fitting(items: Iterable[T], space: int, at_least: int = 0) -> tuple[list[T], bool]:
+def _items_within(items: Iterable[T], space: int, at_least: int = 0) -> tuple[list[T], bool]:
     """As many items from the front as fit, and whether that is all of them."""
-    fitting: list[T] = []
+    shown: list[T] = []
     for item in items:
         space -= _size(item)
-        if space < 0 and len(fitting) >= at_least:
-            return fitting, False
-        fitting.append(item)
-    return fitting, True
+        if space < 0 and len(shown) >= at_least:
+            return shown, False
+        shown.append(item)
+    return shown, True
 
 
 def _rest(entity: Entity, relations: Sequence[Relation], skip: Skip) -> str:

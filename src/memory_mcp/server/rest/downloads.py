@@ -132,7 +132,7 @@ async def _respond(request: Request, app: App, person: Caller, what: str, make: 
 
     def report_progress(what: str, done: int, total: int | None) -> None:
         if given_up.is_set() or downloads.closing:
-            raise Unavailable("The client has disconnected, or the server stops.")
+            raise Unavailable("The client has disconnected, or the server is stopping.")
 
     made: list[TemporaryFileResponse] = []
     async with pools_of(request).reading.slot(person.user, "downloads"):

@@ -27,13 +27,13 @@ from memory_mcp.server.rest.authentication import (
 from memory_mcp.server.rest.common import refusals, unstored
 from memory_mcp.server.rest.shapes import (
     AnalyticsShown,
+    AnalyticsTotals,
     AuditEntry,
     AuditPage,
     CallsAt,
     CoverageAt,
     Disconnected,
     EmbedStatsShown,
-    Graph,
     GraphEdge,
     GraphNode,
     KeyRequest,
@@ -42,6 +42,7 @@ from memory_mcp.server.rest.shapes import (
     Me,
     Named,
     NewKey,
+    NotesGraph,
     PortalShown,
     PortalsShown,
     Reindexed,
@@ -51,7 +52,6 @@ from memory_mcp.server.rest.shapes import (
     SignInRequest,
     StoreShown,
     StoresShown,
-    Totals,
 )
 
 MAX_ID = 2**63 - 1  # of SQLite
@@ -186,7 +186,7 @@ def analytics(
     if by == "day":
         history = by_day(history)
     return AnalyticsShown(
-        totals=Totals(
+        totals=AnalyticsTotals(
             memories=notes.kept,
             namespaces=notes.namespaces,
             embedded=notes.embedded,
@@ -204,10 +204,10 @@ def analytics(
 
 
 @user_router.get("/notes/graph", responses=refusals(422))
-def notes_graph(app: TheApp, person: ThePerson, limit: Annotated[int, Query(ge=1, le=2000)] = 500) -> Graph:
+def notes_graph(app: TheApp, person: ThePerson, limit: Annotated[int, Query(ge=1, le=2000)] = 500) -> NotesGraph:
     """The notes written last and the links among them."""
     found, namespaces, degrees = app.notes.reader.picture(person, limit)
-    return Graph(
+    return NotesGraph(
         nodes=[
             GraphNode(id=node.id, title=node.title, namespace=namespaces[node.id], degree=degrees.get(node.id, 0))
             for node in found.nodes

@@ -150,7 +150,7 @@ class Named(BaseModel):
     count: int
 
 
-class Totals(BaseModel):
+class AnalyticsTotals(BaseModel):
     memories: int
     namespaces: int
     embedded: int
@@ -170,7 +170,7 @@ class CallsAt(BaseModel):
 
 
 class AnalyticsShown(BaseModel):
-    totals: Totals
+    totals: AnalyticsTotals
     top_tags: list[Named]
     top_clients: list[Named]
     coverage: list[CoverageAt] = Field(description="Embedding coverage over time, by the hour.")
@@ -223,7 +223,7 @@ class GraphEdge(BaseModel):
     target_id: str
 
 
-class Graph(BaseModel):
+class NotesGraph(BaseModel):
     nodes: list[GraphNode]
     edges: list[GraphEdge]
     truncated: bool = Field(description="There are more notes.")

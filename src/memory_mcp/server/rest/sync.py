@@ -68,7 +68,7 @@ class LinkRequest(RequestBody):
     secret: Annotated[str, Field(pattern=SECRET)] | None = Field(None, description="The secret of your other nodes.")
 
 
-class Linked(BaseModel):
+class LinkedHub(BaseModel):
     url: str
     encrypted: bool
     secret: str | None = Field(description="For your other nodes; shown this once, if it is new.")
@@ -101,12 +101,12 @@ def status(app: TheApp, person: ThePerson) -> SyncStatus:
 
 
 @router.post("/link", responses=refusals(400, 409, 413, 422, 429))
-def link(body: LinkRequest, app: TheApp, person: ThePerson) -> Linked:
+def link(body: LinkRequest, app: TheApp, person: ThePerson) -> LinkedHub:
     """Set the hub. The server checks the connection first; nothing is sent until a namespace is enabled."""
     _require_owner(person)
     made = app.sync.link(person.user, body.url, body.key, secret=body.secret, encrypt=body.encrypt)
     app.sync_worker.try_again(person.user)
-    return Linked(url=made.url, encrypted=bool(made.secret), secret=made.secret if body.encrypt else None)
+    return LinkedHub(url=made.url, encrypted=bool(made.secret), secret=made.secret if body.encrypt else None)
 
 
 @router.post("/unlink", responses=refusals(409))

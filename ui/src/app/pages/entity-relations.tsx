@@ -1,15 +1,10 @@
 import { useState } from 'preact/hooks'
+import type { Relation } from '../../shared/api-types'
 import { plural } from '../../shared/format'
 import { showError, toast } from '../../shared/toast'
 import { get, tool } from '../api'
 import { entityRef, refHref } from '../refs'
 import { useResource } from '../resource'
-
-export interface Relation {
-  from: string
-  to: string
-  relation_type: string
-}
 
 const MAX_SHOWN = 100
 const MAX_SUGGESTED = 500

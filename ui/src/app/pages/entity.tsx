@@ -1,4 +1,5 @@
 // An entity of a graph, with its observations and relations: to read, edit and delete.
+import type { Entity, Relation } from '../../shared/api-types'
 import { get, tool } from '../api'
 import { DocumentEditor } from '../document-editor'
 import { Markdown } from '../markdown'
@@ -7,16 +8,8 @@ import { Await, useResource } from '../resource'
 import { route } from '../router'
 import { usePageTitle } from '../title'
 import { href } from '../urls'
-import { EntityRelations, type Relation } from './entity-relations'
+import { EntityRelations } from './entity-relations'
 import { closeMemoryEditor, editMemory, MemoryHeading, Origin, Source } from './memory'
-
-interface Entity {
-  name: string
-  entity_type: string
-  observations: string[]
-  created_at: string
-  updated_at: string
-}
 
 interface Found {
   entity: Entity
