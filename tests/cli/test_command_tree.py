@@ -48,6 +48,13 @@ def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object
     return ended.value.code, json.loads(err)
 
 
+def help_of(capsys: pytest.CaptureFixture[str], verb: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        command_line([*verb.split(), "--help"])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
 @pytest.mark.parametrize("verb", sorted(VERBS.keys() - SERVING))
 def test_every_verb_takes_json_and_prints_errors_as_json(
     verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -68,6 +75,22 @@ def test_every_verb_takes_json_and_prints_errors_as_json(
         assert error.keys() - {"hint"} == {"error", "message"}
         assert error["message"]
         assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_help_cuts_nothing_at_a_narrow_terminal(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each option stands on one line, and all lines fit."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    groups = {verb.split()[0] for verb in VERBS if " " in verb}
+    for verb in ("", *groups, *VERBS):
+        shown = help_of(capsys, verb)
+        assert "…" not in shown, verb
+        assert max(map(len, shown.splitlines())) <= columns, verb
+        names = {name for name in options(verb) if name.startswith("-")} if verb in VERBS else {"--help"}
+        assert names <= set(shown.replace(",", " ").split()), verb
+    assert {"--import-expanded-bytes", "--forwarded-allow-ips"} <= set(help_of(capsys, "serve").split())
 
 
 @pytest.mark.parametrize("arguments", [["serach", "x"], ["keys"], ["keys", "lits"], []])

@@ -51,7 +51,7 @@ Client = Annotated[
     ),
 ]
 HttpUrl = Annotated[
-    str | None, typer.Option("--http", metavar="URL", help="Use a running server, instead of starting one.")
+    str | None, typer.Option("--http", metavar="<URL>", help="Use a running server, instead of starting one.")
 ]
 RawKey = Annotated[
     str | None, typer.Option("--key", help="The key for that server; - reads it from stdin. Stored in the file.")
@@ -63,7 +63,7 @@ ChosenProfile = Annotated[
     str | None,
     typer.Option(
         "--profile",
-        metavar="|".join(PROFILES),
+        metavar=f"<{'|'.join(PROFILES)}>",
         help="Which tools the client gets. Fewer of them take fewer tokens of each conversation.",
         autocompletion=lambda: list(PROFILES),
     ),

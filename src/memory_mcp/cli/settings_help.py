@@ -60,10 +60,12 @@ def _option(name: str, field: FieldInfo, default: Any) -> inspect.Parameter:
 
 
 def _values(annotation: Any) -> str:
+    """As Typer shows those of other options."""
     if get_origin(annotation) is Literal:
-        return "|".join(map(str, get_args(annotation)))
-    kinds = {bool: "true|false", int: "NUMBER", float: "NUMBER"}
-    return kinds.get(annotation) or "TEXT"
+        return f"<{'|'.join(map(str, get_args(annotation)))}>"
+    if annotation is Path or Path in get_args(annotation):
+        return "<path>"
+    return {bool: "<true|false>", int: "<int>", float: "<float>"}.get(annotation, "<str>")
 
 
 def _shown(default: Any) -> str:

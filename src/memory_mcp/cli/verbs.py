@@ -7,11 +7,12 @@ import typer
 from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
+from memory_mcp.cli.narrow_help import print_help
 from memory_mcp.validation import sentence
 
 
 class Verbs(typer.Typer):
-    """A Typer whose help shows no type for flags: they take no value."""
+    """A Typer whose help fits narrow terminals, and shows no type for flags: they take no value."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(cls=_Group, **options)
@@ -20,7 +21,14 @@ class Verbs(typer.Typer):
         return super().command(name, cls=_Command, **options)
 
 
-class _WithPlainFlags:
+class _WithReadableHelp:
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        print_help(self, ctx)
+
+    def print_columns(self, ctx: Any) -> None:
+        """Print Typer's help."""
+        super().format_help(ctx, ctx.make_formatter())  # type: ignore[misc]  # of the class that it is mixed into
+
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the class that it is mixed into
         for param in params:
@@ -29,10 +37,10 @@ class _WithPlainFlags:
         return params
 
 
-class _Group(_WithPlainFlags, TyperGroup): ...
+class _Group(_WithReadableHelp, TyperGroup): ...
 
 
-class _Command(_WithPlainFlags, TyperCommand):
+class _Command(_WithReadableHelp, TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Raises BadParameter that says what to give, in the words of all other messages about values."""
         try:
