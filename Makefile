@@ -185,8 +185,8 @@ old-clients: setup ## Run real clients of older SDKs, each in an environment of 
 foreign-tools: setup ## Import files that the foreign tools themselves wrote (needs the npm and PyPI registries once)
 	$(BIN)/python -m tests.importers.foreign_tools $(ARGS)
 
-install-check: setup ## Execute the Dockerfile, and install the wheel in every way with every Python here (needs the package registries)
-	MEMORY_MCP_SOAK=1 $(BIN)/python -m pytest tests/deploy/test_image.py tests/install
+install-check: setup ## Execute the Dockerfile, the README and the steps for systemd, and install the wheel in every way with every Python here (needs the package registries)
+	MEMORY_MCP_SOAK=1 $(BIN)/python -m pytest tests/deploy/test_image.py tests/deploy/test_service.py tests/install
 	$(BIN)/python -m tests.install.matrix $(ARGS)
 
 lint-kubernetes: setup ## Check deploy/kubernetes.yaml against the schemas of Kubernetes (needs the package registry)

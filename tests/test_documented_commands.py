@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.command_server import command_on_path
+from tests.conversations.sample import keep_conversations
 from tests.terminal import Terminal
 
 ROOT = Path(__file__).parents[1]
@@ -19,19 +20,26 @@ BLOCK = re.compile(r"^```(sh|python)\n(.+?)^```", re.MULTILINE | re.DOTALL)
 NOT_RUN = {
     r"make test$": "runs this",
     r"make (install|run)$|uvx --from \.|uv tool install ": (
-        "installs packages; tests/install takes the first steps of a new user"
+        "installs packages; tests/install/test_readme.py runs all of it in `make install-check`"
     ),
-    r"memory-mcp models pull": "downloads 35 MB; tests/embedding/test_model_files.py runs it with a local model hub",
+    r"memory-mcp models pull": "downloads 35 MB; tests/install/test_readme.py, tests/embedding/test_model_files.py",
     r"\. \.venv/bin/activate$": "the same environment is on PATH",
-    r"memory-mcp (serve|hub) ": "runs until it is ended; tests/server and tests/sync start both",
-    r"memory-mcp sync (link|now|enable)": "needs the hub, and a key of it; tests/sync",
-    r"memory-mcp connect zed --http": "has a placeholder for a key; tests/cli/test_connect.py",
-    r"memory-mcp rm conversations?:": "needs what hooks have kept; tests/conversations/test_deletion.py",
+    r"memory-mcp (serve|hub) ": "runs until it is ended; tests/test_documented_servers.py",
+    r"memory-mcp sync (link|now|enable)": "needs a hub; tests/test_documented_servers.py",
     r"claude ": "needs Claude Code; tests/deploy/test_claude_code_plugin.py",
-    r"memory-mcp keys revoke ID": "has a placeholder for an id; tests/cli/test_cli.py",
-    r"(useradd|git clone|install -d|cp|cd|as-memory|systemctl) ": "needs root; tests/deploy reads the unit file",
+    r"(useradd|git clone|install -d|cp|as-memory\S*|systemctl) ": "needs root; tests/deploy/test_service.py",
     r"docker |    -": "needs a container engine; tests/deploy takes the steps of the image",
 }
+FILLED_IN = {
+    "clients.md": ("mmcp_…", '"$(field key)"'),
+    "command-line.md": ("conversations:my-project", "conversations:shop"),
+    "http.md": ("revoke ID", 'revoke "$(field id)"'),
+}
+"""For a page, what stands for a value of the reader, and that value."""
+FIELD = """field() {
+    memory-mcp keys create --name other --json | python -c "import json, sys; print(json.load(sys.stdin)['$1'])"
+}"""
+"""A shell function: a field of a new key."""
 PREPARATION = {
     "README.md": 'memory-mcp add "We back up nightly"',
     "command-line.md": """
@@ -51,7 +59,7 @@ PREPARATION = {
     "stores.md": "mkdir -p ~/Documents/Obsidian",
     "upkeep.md": 'memory-mcp add "We back up nightly"',
 }
-TYPED = {"clients.md": 3 * "\ny\nn\n", "command-line.md": "y\n"}
+TYPED = {"clients.md": 3 * "\ny\nn\n" + "y\n", "command-line.md": 2 * "y\n"}
 """The answers: of `connect` which profile, whether to write, and whether to add hooks; of `rm` whether to delete."""
 
 
@@ -67,7 +75,8 @@ def blocks(page: Path) -> list[str]:
             if "chdb" not in text:  # that one needs an exported portal: tests/families/portals/test_files.py
                 parts.append(f"python - <<'END'\n{text}END")
         else:
-            parts.append("\n".join(line for line in text.splitlines() if line and not reason(line)))
+            written = text.replace(*FILLED_IN.get(page.name, ("", "")))
+            parts.append("\n".join(line for line in written.splitlines() if line and not reason(line)))
     return [part for part in parts if part]
 
 
@@ -82,8 +91,10 @@ def test_the_commands_work_as_written(page: Path, tmp_path: Path, path: str) -> 
     home, work = tmp_path / "home", tmp_path / "work"
     for folder in (home, work, home / "diary"):
         folder.mkdir()
+    if page.name == "command-line.md":
+        keep_conversations(home / ".local" / "share" / "memory-mcp", tmp_path)
     script = tmp_path / "page.sh"
-    lines = ["trap 'memory-mcp stop' EXIT", "set -ex", PREPARATION.get(page.name, ""), *blocks(page)]
+    lines = ["trap 'memory-mcp stop' EXIT", "set -ex", FIELD, PREPARATION.get(page.name, ""), *blocks(page)]
     script.write_text("\n".join([*lines, "trap - EXIT", "memory-mcp stop", "echo All of it works.", ""]))
     own = {"HOME": str(home), "PATH": path, "EDITOR": "true", "NO_COLOR": "1", "DISPLAY": ""}
     own |= {"MEMORY_MCP_PORT": "0", "XDG_DATA_HOME": "", "XDG_CACHE_HOME": "", "XDG_CONFIG_HOME": "", "BROWSER": ""}
@@ -98,3 +109,5 @@ def test_the_commands_work_as_written(page: Path, tmp_path: Path, path: str) -> 
 def test_every_reason_is_needed() -> None:
     lines = [line for page in PAGES for _, text in BLOCK.findall(page.read_text("utf-8")) for line in text.splitlines()]
     assert [pattern for pattern in NOT_RUN if not any(re.match(pattern, line) for line in lines)] == []
+    for page, (placeholder, _) in FILLED_IN.items():
+        assert placeholder in (ROOT / "docs" / page).read_text(encoding="utf-8")

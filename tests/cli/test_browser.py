@@ -76,6 +76,8 @@ def test_open_starts_a_server_once_and_signs_in(tmp_path: Path) -> None:
         assert (busy.returncode, busy.stdout) == (1, "")
         assert f"A server of this data directory already runs at {opened['address']}" in busy.stderr
         assert person(again["link"]) == "local"
+        linked = processes.run("users", "link", "--data-dir", data_dir, env=environment())
+        assert (linked.stdout.startswith(f"{opened['address']}/sign-in?token="), linked.stderr) == (True, "")
         printed = run(data_dir)
         assert (printed.returncode, printed.stderr) == (0, "")
         assert printed.stdout.startswith(f"{opened['address']}/sign-in?token=")
@@ -92,6 +94,14 @@ def test_open_starts_a_server_once_and_signs_in(tmp_path: Path) -> None:
         assert person(link) == "local"
     finally:
         os.kill(opened["pid"], signal.SIGTERM)
+
+
+def test_a_link_for_no_running_server_says_how_to_start_one(tmp_path: Path) -> None:
+    processes.run("add", "x", "--data-dir", tmp_path, env=environment(MEMORY_MCP_EMBEDDER="none"), check=True)
+    linked = processes.run("users", "link", "--data-dir", tmp_path, env=environment(MEMORY_MCP_PORT="9000"))
+    assert linked.stdout.startswith("http://127.0.0.1:9000/sign-in?token=")
+    assert "No server runs over HTTP now" in linked.stderr
+    assert "`memory-mcp open` starts one" in linked.stderr
 
 
 def test_open_says_why_a_server_does_not_start(tmp_path: Path) -> None:

@@ -48,6 +48,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_an_empty_search_says_what_a_person_can_type(tmp_path: Path) -> None:
+    refused = run(tmp_path, "search", " ", "--json")
+    assert refused.returncode == 2
+    assert json.loads(refused.stderr)["message"] == (
+        "Invalid value: Give words to look for. `memory-mcp list` lists the latest memories."
+    )
+
+
 def left_with(*arguments: str) -> object:
     with pytest.raises(SystemExit) as left:
         command_line(arguments)

@@ -69,7 +69,7 @@ class Engine:
         for word, rest in instructions():
             if word == "FROM":
                 source, _, name = rest.partition(" AS ")
-                self.stages[name] = self._start(name, self.stages.get(source))
+                self.stages[name] = self.start(name, self.stages.get(source))
             else:
                 self.stages[name] = self._execute(self.stages[name], word, rest, arguments)
 
@@ -83,7 +83,7 @@ class Engine:
     def run(self, stage: Stage, *command: str) -> str:
         return _must(self.command(stage, *command))
 
-    def _start(self, name: str, base: Stage | None) -> Stage:
+    def start(self, name: str, base: Stage | None = None) -> Stage:
         """A stage over the machine's root, or over another stage."""
         upper, work, root = (self.scratch / f"{name}-{part}" for part in ("upper", "work", "root"))
         layers = base.layers if base else ()

@@ -1,32 +1,43 @@
-"""The first command of the README, as it is written: a clone, an empty home, and PATH as a user with uv has it."""
+"""The commands of the README that install it, as they are written: a clone, an empty home, and PATH as a user with uv
+has it. `make test` runs the first; `make install-check` runs all, which installs 1.1 GB twice."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO, cast
 
+import httpx
 import pytest
 from tools.distribution import ROOT, UV, copy_tree
 from tools.install_ways import User
 
+from tests.exhaustive import IS_SOAK
+from tests.install.product import WEB
+
 SECTION = (ROOT / "README.md").read_text(encoding="utf-8").split("## Install\n")[1].split("\n## ")[0]
-FIRST, *_ = re.findall(r"^```sh\n(.+?)^```", SECTION, re.MULTILINE | re.DOTALL)
+FIRST, TO_KEEP, WITHOUT_UV, RUN = re.findall(r"^```sh\n(.+?)^```", SECTION, re.MULTILINE | re.DOTALL)
 OUT_OF_REACH = re.compile("error sending request|dns error|Could not fetch URL|No matching distribution")
+SERVER_TIMEOUT_S = 60.0
+
+only_in_install_check = pytest.mark.skipif(not IS_SOAK, reason="`make install-check` runs it: it installs 1.1 GB.")
 
 
 def environment(home: Path) -> dict[str, str]:
     """`uv` is found by its name; `python3` is the one of these tests. Servers take free ports."""
     programs = home / "programs"
-    programs.mkdir(parents=True)
-    for program in (Path(UV), Path(UV).with_name("uvx")):
-        (programs / program.name).symlink_to(program)
-    (programs / "python3").symlink_to(sys.executable)
+    programs.mkdir(parents=True, exist_ok=True)
+    for name, program in {"uv": UV, "uvx": Path(UV).with_name("uvx"), "python3": sys.executable}.items():
+        (programs / name).unlink(missing_ok=True)
+        (programs / name).symlink_to(program)
     found = User(home, Path.home() / ".cache").environment(MEMORY_MCP_PORT="0")
     return found | {"PATH": f"{programs}:{found['PATH']}", "UV_PYTHON": sys.executable}
 
 
-def run(script: str, clone: Path, home: Path) -> str:
-    done = subprocess.run(
+def start(script: str, clone: Path, home: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
         ["bash", "-ec", script],
         cwd=clone,
         env=environment(home),
@@ -34,13 +45,24 @@ def run(script: str, clone: Path, home: Path) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
+        start_new_session=True,
     )
-    if done.returncode and OUT_OF_REACH.search(done.stdout):
+
+
+def run(script: str, clone: Path, home: Path) -> str:
+    process = start(script, clone, home)
+    shown, _ = process.communicate()
+    if process.returncode and OUT_OF_REACH.search(shown):
         pytest.skip("The package registry is out of reach, and the caches do not hold every package.")
-    assert done.returncode == 0, done.stdout
-    assert "Traceback" not in done.stdout
-    return done.stdout
+    assert process.returncode == 0, shown
+    assert "Traceback" not in shown
+    return shown
+
+
+def sign_in(shown: str) -> None:
+    """With the link that was printed."""
+    [link] = re.findall(r"http://127\.0\.0\.1:\d+/\S*sign-in\S*", shown)
+    assert httpx.get(link, follow_redirects=True).text == (WEB / "index.html").read_text(encoding="utf-8")
 
 
 def test_the_first_command_lists_the_clients_and_how_to_go_on(tmp_path: Path) -> None:
@@ -48,3 +70,31 @@ def test_the_first_command_lists_the_clients_and_how_to_go_on(tmp_path: Path) ->
     shown = run(FIRST, clone, tmp_path / "home")
     assert re.search(r"claude-code +no +no", shown)
     assert f"`uvx --from {clone} memory-mcp connect CLIENT` shows the change" in shown
+
+
+@only_in_install_check
+def test_uv_installs_it_to_keep_with_tables_and_search_by_meaning(tmp_path: Path) -> None:
+    clone, home = copy_tree(tmp_path / "clone"), tmp_path / "home"
+    try:
+        sign_in(run(TO_KEEP, clone, home))
+        assert "No problems found." in run("memory-mcp doctor", clone, home)
+    finally:
+        run("memory-mcp stop", clone, home)
+
+
+@only_in_install_check
+def test_make_installs_and_runs_it(tmp_path: Path) -> None:
+    clone, home = copy_tree(tmp_path / "clone"), tmp_path / "home"
+    shown = run(WITHOUT_UV, clone, home)
+    assert re.search(r"claude-code +no +no", shown)
+    assert "3 of 3" in shown
+    with start(RUN, clone, home) as server:
+        printed = ""
+        for line in cast(IO[str], server.stdout):
+            printed += line
+            if "VS Code" in line:
+                break
+        sign_in(printed)
+        os.killpg(server.pid, signal.SIGINT)  # as Ctrl-C does
+        rest, _ = server.communicate(timeout=SERVER_TIMEOUT_S)
+    assert rest.strip() in ("", "^C")

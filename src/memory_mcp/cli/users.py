@@ -86,13 +86,17 @@ def link(name: Name = LOCAL_USER, data_dir: DataDir = None, as_json: AsJson = Fa
     chosen = chosen_settings(data_dir)
     with open_access(chosen) as access:
         user = access.users.get(name)
-        usual = chosen.public_url or f"http://{chosen.url_host}:{chosen.port}"
-        base = next((one.url for one in access.addresses()), usual)
+        running = next((one.url for one in access.addresses()), None)
+        base = running or chosen.public_url or f"http://{chosen.url_host}:{chosen.port}"
         url = sign_in_url(base, access.sign_ins.create_link_token(user.id))
     if as_json:
         print_json({"user": user.name, "link": url})
-    else:
-        print_text(url)
+        return
+    print_text(url)
+    if running is None:
+        print_text(
+            "No server runs over HTTP now; the link works once one does. `memory-mcp open` starts one.", err=True
+        )
 
 
 @cli.command()

@@ -67,8 +67,8 @@ async def test_without_a_query_a_span_lists_the_newest_first(client: Client, clo
     )
     refused = await refusal(client, "recall_memories", query="")
     assert refused["message"] == (
-        "Give words to look for, or after or before to list what was created in a span. recall_overview shows what "
-        "there is."
+        "Give words to look for. With after or before, an empty query lists what was created in a span; "
+        "recall_overview shows what there is."
     )
 
 

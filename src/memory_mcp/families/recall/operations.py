@@ -99,8 +99,10 @@ class Recall:
         query = replace(query, query=query.query.strip())
         if not query.query and query.created.is_whole:
             raise Invalid(
-                "Give words to look for, or after or before to list what was created in a span.",
-                hint="recall_overview shows what there is.",
+                "Give words to look for.",
+                hint="With after or before, an empty query lists what was created in a span; "
+                "recall_overview shows what there is.",
+                people_hint="`memory-mcp list` lists the latest memories.",
                 field="query",
             )
         parts = self._parts(caller, session, query)
