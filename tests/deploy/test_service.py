@@ -11,8 +11,8 @@ import pytest
 from tests.deploy.image import NoNamespaces, engine
 from tests.deploy.test_image import free_port
 from tests.deploy.test_unit import ROOT, UNIT, options
+from tests.events import eventually
 from tests.exhaustive import IS_SOAK
-from tests.waiting import eventually
 
 PAGE = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
 COMMANDS = PAGE.partition("## systemd\n\n```sh\n")[2].partition("```")[0]

@@ -14,11 +14,13 @@ import pytest
 from tools.distribution import ROOT, UV, copy_tree
 from tools.install_ways import User
 
+from memory_mcp import __version__
 from tests.exhaustive import IS_SOAK
 from tests.install.product import WEB
 
-SECTION = (ROOT / "README.md").read_text(encoding="utf-8").split("## Install\n")[1].split("\n## ")[0]
-FIRST, TO_KEEP, WITHOUT_UV, RUN = re.findall(r"^```sh\n(.+?)^```", SECTION, re.MULTILINE | re.DOTALL)
+PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
+FIRST, TO_KEEP, WITHOUT_UV, RUN, *_ = re.findall(r"^```sh\n(.+?)^```", PAGE, re.MULTILINE | re.DOTALL)
+OTHER_WAYS = re.findall(r"`((?:uv tool|pipx|pip) install \.)`", (ROOT / "docs" / "install.md").read_text("utf-8"))
 OUT_OF_REACH = re.compile("error sending request|dns error|Could not fetch URL|No matching distribution")
 SERVER_TIMEOUT_S = 60.0
 
@@ -29,7 +31,8 @@ def environment(home: Path) -> dict[str, str]:
     """`uv` is found by its name; `python3` is the one of these tests. Servers take free ports."""
     programs = home / "programs"
     programs.mkdir(parents=True, exist_ok=True)
-    for name, program in {"uv": UV, "uvx": Path(UV).with_name("uvx"), "python3": sys.executable}.items():
+    tools = {name: Path(UV).with_name(name) for name in ("uv", "uvx", "pipx")} | {"python3": Path(sys.executable)}
+    for name, program in tools.items():
         (programs / name).unlink(missing_ok=True)
         (programs / name).symlink_to(program)
     found = User(home, Path.home() / ".cache").environment(MEMORY_MCP_PORT="0")
@@ -80,6 +83,19 @@ def test_uv_installs_it_to_keep_with_tables_and_search_by_meaning(tmp_path: Path
         assert "No problems found." in run("memory-mcp doctor", clone, home)
     finally:
         run("memory-mcp stop", clone, home)
+
+
+@only_in_install_check
+@pytest.mark.parametrize("command", OTHER_WAYS)
+def test_a_clone_is_installed_in_other_ways(command: str, tmp_path: Path) -> None:
+    clone, home = copy_tree(tmp_path / "clone"), tmp_path / "home"
+    own = "python3 -m venv ~/own && . ~/own/bin/activate && " if command.startswith("pip ") else ""
+    shown = run(f"{own}{command}\nmemory-mcp --version\nfive-memories --version", clone, home)
+    assert shown.count(f"memory-mcp {__version__}\n") == 2
+
+
+def test_docs_name_the_other_ways() -> None:
+    assert len(OTHER_WAYS) == 3
 
 
 @only_in_install_check
