@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from memory_mcp.engines.files.lock import FileLock
+from tests.bombs import zip_bomb
 from tests.events import eventually
 from tests.importers.foreign_tools import FIXTURES
 from tests.server.test_rest import Person, cli, signed_in
@@ -123,7 +124,7 @@ def test_the_format_is_found_by_the_content(ann: Person, content: bytes, format_
     ("content", "format_", "words"),
     [
         (b"nothing of the kind", None, "No format fits"),
-        (zipped({"a.md": bytes(1_100_000_000)}), None, "100 times its size"),
+        (zip_bomb(["a.md"], megabytes=1_100), None, "100 times its size"),
         (zipped({f"{n}.md": bytes(400_000) for n in range(10)}), "markdown", "unpacks to more than 3,000,000 bytes"),
         (zipped({f"{n}{'/x' * 38}/a.md": "" for n in range(2600)}), "markdown", "100,000 files and folders"),
         (zipped({"../../../evil.md": "x", "/etc/evil.md": "y"}), "markdown", "has no markdown files"),

@@ -28,6 +28,7 @@ from memory_mcp.families.notes.model import Author, NewNote, Note, Revision
 from memory_mcp.sync import hub_client
 from memory_mcp.sync import node as nodes
 from memory_mcp.sync.records import DELETION
+from tests.bombs import gzip_bomb
 from tests.exhaustive import rounds, sample
 from tests.processes import COMMAND, environment
 from tests.sync.hostile import HostileHub, constant_reply, hostile_hub
@@ -348,7 +349,7 @@ EXAMPLES = rounds(25, soak=int(os.environ.get("MEMORY_MCP_HOSTILE_EXAMPLES", "60
 
 
 def test_an_answer_that_decompresses_to_gigabytes_is_refused(hub: HostileHub, node: Node) -> None:
-    bomb = packed(b" " * 1_000_000 for _ in range(600))
+    bomb = gzip_bomb(megabytes=600)
     hub.send = constant_reply(bomb, Content_Encoding="gzip")
     output, peak_bytes = sync_measured(node)
     assert "bytes" in output

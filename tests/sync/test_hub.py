@@ -14,6 +14,7 @@ import pytest
 
 from memory_mcp.caller import Scope
 from memory_mcp.sync.records import DELETION
+from tests.bombs import gzip_bomb
 from tests.events import TIMEOUT_S, eventually
 from tests.postgres import everything_stored
 from tests.sync.processes import Hub
@@ -232,7 +233,7 @@ def test_bodies_and_answers_travel_in_gzip(hub: Hub, key: str) -> None:
 
 
 def test_a_body_too_large_when_decompressed_is_refused(hub: Hub, key: str) -> None:
-    bomb = gzip.compress(b" " * 200_000_000, compresslevel=9)
+    bomb = gzip_bomb(megabytes=200)
     assert len(bomb) < 300_000
     for body, headers in (
         (bomb, _headers(key, **{"Content-Encoding": "gzip"})),

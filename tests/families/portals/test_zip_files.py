@@ -11,6 +11,7 @@ import pytest
 from mcp import Client
 
 from memory_mcp.app import App
+from tests.bombs import zip_bomb
 from tests.families.notes.calls import call, refusal
 from tests.families.portals.calls import PORTAL, put, query
 
@@ -154,14 +155,18 @@ async def test_the_files_of_a_zip_come_together_or_not_at_all(client: Client, da
         ({"a.csv": "n\n1\n", "x/a.csv": "n\n1\n"}, "invalid", "two files for the table 'a'"),
         ({}, "invalid", "no csv file"),
         ({f"t{number}.csv": "n\n1\n" for number in range(1001)}, "too_large", "more than 1000 files"),
-        ({f"t{number}.csv": bytes(150_000_000) for number in range(8)}, "too_large", "unpacks to too much"),
+        (zip_bomb((f"t{number}.csv" for number in range(8)), megabytes=150), "too_large", "unpacks to too much"),
         ({"a.csv": "n\n" + "1\n" * 60_000, "b.csv": "n\n" + "1\n" * 60_000}, "too_large", "holds too much"),
     ],
 )
 async def test_a_zip_that_holds_something_else_or_too_much_is_refused(
-    client: Client, data_dir: Path, files: dict[str, bytes | str], error: str, message: str
+    client: Client, data_dir: Path, files: dict[str, bytes | str] | bytes, error: str, message: str
 ) -> None:
-    put_zip(data_dir, files, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+    if isinstance(files, bytes):
+        (data_dir / "imports").mkdir(exist_ok=True)
+        (data_dir / "imports" / "in.zip").write_bytes(files)
+    else:
+        put_zip(data_dir, files, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
     portal = "mem://tests/refused"
     refused = await refusal(client, "portal_import", portalUri=portal, source="in.zip", format="csv")
     assert (refused["error"], refused["data"], message in refused["message"]) == (error, {"field": "source"}, True)
