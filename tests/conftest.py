@@ -1,3 +1,4 @@
+import gc
 import os
 import re
 import shutil
@@ -6,12 +7,14 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import anyio
+import httpx
 import hypothesis
 import pytest
 from mcp import Client
@@ -22,7 +25,8 @@ from memory_mcp.app import App, open_app
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import StreamClient
 from memory_mcp.server.stdio import local_client
-from tests.exhaustive import IS_SOAK
+from tests.cheap_hashes import use_cheap_hashes
+from tests.exhaustive import IS_SOAK, rounds
 from tests.postgres import chosen_engine_url as chosen_engine_url
 from tests.postgres import postgres_server as postgres_server
 from tests.postgres import postgres_url as postgres_url
@@ -30,12 +34,20 @@ from tests.shared_servers import SHARED
 from tests.temporary_folders import use_memory
 
 hypothesis.settings.register_profile(  # a busy machine is no bug
-    "house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "house",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    max_examples=rounds(40, soak=100),
+    derandomize=not IS_SOAK,  # only a soak looks for what no run has found before
 )
 hypothesis.settings.load_profile("house")
 
 os.environ |= SHARED  # for processes that inherit our environment
 use_memory()
+use_cheap_hashes()
+pytest.MonkeyPatch().setattr(  # a client that reads every certificate again takes 30 ms
+    "httpx._transports.default.create_ssl_context", cache(httpx.create_ssl_context)
+)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background of a shell may ignore it
 
 POSIX_ONLY = re.compile(
@@ -69,6 +81,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
     sizes = Counter(item.path for item in items)
     items.sort(key=lambda item: (1, -sizes[item.path]) if _folder(item) == "web" else (0, 0))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected is no garbage, and a full collection need not visit it."""
+    gc.collect()
+    gc.freeze()
 
 
 def _folder(item: pytest.Item) -> str:

@@ -18,12 +18,15 @@ from multiprocessing import reduction
 from pathlib import Path
 from typing import IO, Any
 
+from tests.cheap_hashes import use_cheap_hashes
 from tests.shared_servers import SHARED
 
 COMMAND = [sys.executable, "-m", "memory_mcp"]
-PRELOADED = ["memory_mcp.cli", "memory_mcp.server.http", "memory_mcp.server.stdio", "memory_mcp.server.hub", __name__]
+PRELOADED = ["memory_mcp.server.http", "memory_mcp.server.stdio", "memory_mcp.server.hub", __name__, "tests.preloaded"]
 RUN_TIMEOUT_S = 120.0
 MAX_STDIN = 10_000  # fits into a pipe that is not read yet
+
+use_cheap_hashes()  # also in the process that is forked, which imports this module
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(PRELOADED)

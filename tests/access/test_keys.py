@@ -11,6 +11,7 @@ from memory_mcp.access import keys as keys_module
 from memory_mcp.clock import stamp
 from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import NotFound
+from tests.cheap_hashes import MIN_ROUNDS, ROUNDS_OF_KEYS, ROUNDS_OF_PASSWORDS
 from tests.conftest import Clock
 from tests.events import TIMEOUT_S
 from tests.postgres import everything_stored
@@ -41,7 +42,11 @@ def test_the_raw_key_is_stored_nowhere(
     secret = issued.raw[18:].encode()
 
     assert secret not in everything_stored(tmp_path, chosen_engine_url)
-    assert issued.key.secret_hash.startswith("$2b$")
+    assert issued.key.secret_hash.startswith(f"$2b${MIN_ROUNDS:02}$")
+
+
+def test_outside_of_tests_hashes_take_their_time() -> None:
+    assert (ROUNDS_OF_KEYS, ROUNDS_OF_PASSWORDS) == (10, 12)
 
 
 def test_refused_keys_say_why(db: SharedDatabase, clock: Clock) -> None:

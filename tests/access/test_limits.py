@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from memory_mcp.access import Limits
 from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.sessions import live_db
+from tests.exhaustive import rounds
 from tests.postgres import shared_database
 
 opened = partial(shared_database, live_db.FILE)
@@ -120,7 +121,9 @@ def test_only_rows_with_a_full_allowance_are_deleted(live: SharedDatabase, secon
     assert limits.take("new", LIMIT).is_spent
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=rounds(30, soak=100), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     limit=st.integers(1, 40),
     pauses=st.lists(st.one_of(st.just(0.0), st.floats(0, 5), st.floats(0, 90)), min_size=1, max_size=120),

@@ -9,16 +9,12 @@ from memory_mcp.access import sign_ins as module
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import Invalid, RateLimited
+from tests.cheap_hashes import ROUNDS_OF_PASSWORDS
 from tests.conftest import Clock
 from tests.postgres import everything_stored
 
 PASSWORD = "correct horse battery"
 HOME = "127.0.0.1"
-
-
-@pytest.fixture(autouse=True)
-def cheap_hashing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BCRYPT_ROUNDS", 4)
 
 
 @pytest.fixture
@@ -109,7 +105,7 @@ def test_unknown_names_take_as_long_to_refuse(sign_ins: SignIns, users: Users, m
     """Each costs one bcrypt of the same strength."""
     import bcrypt
 
-    monkeypatch.setattr(module, "BCRYPT_ROUNDS", 12)
+    monkeypatch.setattr(module, "BCRYPT_ROUNDS", ROUNDS_OF_PASSWORDS)
     sign_ins.set_password(LOCAL_USER, PASSWORD)
     strengths: list[bytes] = []
     check = bcrypt.checkpw

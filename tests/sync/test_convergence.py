@@ -20,7 +20,7 @@ from memory_mcp.sync.records import DELETION
 from tests.sync.visible_notes import Note
 from tests.sync.world import ME, PRIVATE, SYNCED, Lost, Node, World
 
-EXAMPLES = int(os.environ.get("MEMORY_MCP_SYNC_EXAMPLES", "60"))  # `make soak-sync-model` takes many
+EXAMPLES = int(os.environ.get("MEMORY_MCP_SYNC_EXAMPLES", "30"))  # `make soak-sync-model` takes many
 STEPS = 40
 ROUNDS = 12  # of exchanges until nothing is left to send
 

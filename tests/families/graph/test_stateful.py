@@ -16,6 +16,7 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.errors import Conflict, NotFound
 from memory_mcp.families.graph.model import Facts, NamedRelation, NewEntity, Nodes
 from memory_mcp.sessions import Connection, Session
+from tests.exhaustive import rounds
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"graph"}))
 HERE = Session("s", Connection(LOCAL_USER, "s"))
@@ -163,4 +164,4 @@ def ties(nodes: Nodes) -> set[tuple[str, str, str]]:
 
 
 TestGraph = GraphMachine.TestCase
-TestGraph.settings = hypothesis_settings(max_examples=25, stateful_step_count=30, deadline=None)
+TestGraph.settings = hypothesis_settings(max_examples=rounds(12, soak=50), stateful_step_count=30, deadline=None)

@@ -12,6 +12,7 @@ from memory_mcp.engines.transactions import Read
 from memory_mcp.errors import AppError
 from memory_mcp.families.notes.model import ARCHIVED, Author, NewNote, Revision
 from memory_mcp.families.notes.storage.index import TABLES
+from tests.exhaustive import rounds
 from tests.families.notes.calls import CALLER, file
 
 NOTES = "SELECT namespace, coalesce(client, ''), count(*) FROM notes WHERE archived = 0 GROUP BY 1, 2"
@@ -89,7 +90,7 @@ actions = st.one_of(
 
 
 def test_redundant_data_is_consistent(app: App) -> None:
-    @examples(max_examples=150, deadline=None)
+    @examples(max_examples=rounds(40, soak=150), deadline=None)
     @given(st.lists(actions, min_size=6, max_size=16))
     def agrees(done: list[tuple[Any, ...]]) -> None:
         with file(app).write() as tx:

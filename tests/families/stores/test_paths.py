@@ -19,6 +19,7 @@ from memory_mcp.app import App, open_app
 from memory_mcp.errors import AppError, Conflict, Invalid
 from memory_mcp.families.stores import paths
 from memory_mcp.families.stores.model import FileChange, Metadata
+from tests.exhaustive import rounds
 from tests.families.stores.calls import (
     CALLER,
     add,
@@ -81,7 +82,7 @@ def outside(top: Path) -> dict[str, str]:
     return {path: what for path, what in tree(top).items() if not path.startswith(("store/", "data"))}
 
 
-@hypothesis_settings(max_examples=150)
+@hypothesis_settings(max_examples=rounds(40, soak=150))
 @given(one=ways, other=ways)
 @example("../canary", "../new")
 @example("link/canary", "link/new")
