@@ -79,9 +79,11 @@ def is_linearizable(history: Sequence[Operation], model: Model) -> bool:
 def _possible_next(calls: Sequence[Operation], done: int) -> list[int]:
     """Calls that began before any other that is not done yet had returned."""
     found, earliest_return = [], float("inf")
-    for number, one in enumerate(calls):
+    first = (~done & done + 1).bit_length() - 1  # those before it are all done
+    for number in range(first, len(calls)):
         if done >> number & 1:
             continue
+        one = calls[number]
         if one.invoked > earliest_return:
             break
         found.append(number)

@@ -3,6 +3,8 @@
 import pytest
 from benchmarks.linearizability import GrowingSet, Operation, Register, is_linearizable
 
+from tests.exhaustive import rounds
+
 
 def write(value: object, invoked: float, returned: float | None) -> Operation:
     return Operation("write", value, None, invoked, returned)
@@ -39,6 +41,7 @@ def test_a_growing_set() -> None:
 
 
 def test_a_long_history_of_many_clients_is_checked_at_once() -> None:
-    history = [write(n, n, n + 8) for n in range(300)] + [read(299, 400, 401)]
+    count = rounds(60, soak=300)
+    history = [write(n, n, n + 8) for n in range(count)] + [read(count - 1, 400, 401)]
     assert is_linearizable(history, Register())
     assert not is_linearizable([*history, read(7, 402, 403)], Register())
