@@ -40,6 +40,7 @@ CALL_TIMEOUT_S = 30.0
 PIECE_BYTES = 512 * 1024
 SLOW_QUERY = "SELECT sum(editDistance(materialize(repeat('a',60000)),repeat('b',60000))) FROM numbers(2000)"
 LONG_QUERY_BYTES = 1_000_000
+LONG_QUERIES = 4
 CRAFTED_STATES = (
     "SELECT finalizeAggregation(CAST(unhex('FFFFFFFFFFFFFFFF7F'), 'AggregateFunction(groupArray, UInt64)'))",
     "SELECT groupArrayMerge(CAST(unhex('FFFFFFFFFFFFFFFF7F'), 'AggregateFunction(groupArray, String)'))",
@@ -206,11 +207,11 @@ class Attacks:
             await client.close()
 
     async def _long_searches(self, number: int) -> str:
-        words = " ".join(f"word{self._random.randrange(10**6)}*" for _ in range(LONG_QUERY_BYTES // 12))
+        words = self._random.choice(long_queries())
         client = await self._client(self._target.reader)
         try:
             tool = ("recall_memories", "memory_search")[number % 2]
-            await client.call(tool, {"query": words[:LONG_QUERY_BYTES]})
+            await client.call(tool, {"query": words})
             return "answered"
         finally:
             await client.close()
@@ -246,6 +247,15 @@ class Attacks:
             "",
         ]
         return "\r\n".join(lines).encode() + body
+
+
+@cache
+def long_queries() -> list[str]:
+    """Made once: writing them must not take the processor from the server."""
+    chosen = random.Random(7)
+    words = (f"word{chosen.randrange(10**6)}*" for _ in range(LONG_QUERIES * LONG_QUERY_BYTES // 12))
+    text = " ".join(words)
+    return [text[start : start + LONG_QUERY_BYTES] for start in range(0, len(text), LONG_QUERY_BYTES)][:LONG_QUERIES]
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Any
 from memory_mcp.names import visible
 
 MAX_GIVEN_CHARS = 40  # of a value, quoted in a message
+MAX_READ_CHARS = 1000  # of a longer value, whose rest no message quotes
 MAX_GIVEN_NUMBER = 10**MAX_GIVEN_CHARS
 SECRET_FIELDS = frozenset({"password", "secret", "token"})  # whose values no message quotes
 _KEY = re.compile(r"mmcp_[A-Za-z0-9_-]*")
@@ -80,7 +81,8 @@ def shown(value: Any) -> str:
     if isinstance(value, int) and abs(value) > MAX_GIVEN_NUMBER:
         return "a number of many digits"
     if value is None or isinstance(value, bool | int | float | str):
-        text = _KEY.sub("mmcp_***", json.dumps(visible(value) if isinstance(value, str) else value, ensure_ascii=False))
+        beginning = visible(value[:MAX_READ_CHARS]) if isinstance(value, str) else value
+        text = _KEY.sub("mmcp_***", json.dumps(beginning, ensure_ascii=False))
         return text if len(text) <= MAX_GIVEN_CHARS else f"{text[: MAX_GIVEN_CHARS - 1]}…"
     return "a value of another kind"
 

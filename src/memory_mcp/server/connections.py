@@ -310,3 +310,9 @@ def confirm(scope: Mapping[str, Any], user: str) -> None:
     connection = scope.get("state", {}).get(CONNECTION)
     if isinstance(connection, LimitedProtocol) and not connection.confirm(user):
         raise Unavailable("You have too many connections open. Close some, then try again.", retry_after=RETRY_AFTER_S)
+
+
+def is_closing(scope: Mapping[str, Any]) -> bool:
+    """Whether the client of this request has disconnected, or is being disconnected."""
+    connection = scope.get("state", {}).get(CONNECTION)
+    return isinstance(connection, LimitedProtocol) and connection.transport.is_closing()

@@ -32,6 +32,7 @@ from memory_mcp.server import housekeeping, http_server, pages, rest, sdk, shutd
 from memory_mcp.server.disconnects import DISCONNECT, Disconnect
 from memory_mcp.server.import_jobs import ImportJobs
 from memory_mcp.server.metrics import Metrics
+from memory_mcp.server.middleware.admission import AdmissionMiddleware
 from memory_mcp.server.middleware.authentication import AuthenticationMiddleware
 from memory_mcp.server.middleware.body_limit import BodyLimitMiddleware
 from memory_mcp.server.middleware.error_format import ErrorFormatMiddleware
@@ -50,12 +51,14 @@ from memory_mcp.sessions import Connection
 log = logging.getLogger(__name__)
 
 KEY_CHECK_INTERVAL_S = 0.5  # between two checks of the keys of open streams
+SWITCH_INTERVAL_S = 0.0005  # after which a thread that computes lets the event loop go on; Python's own 5 ms add up
 HANDSHAKE_BURST = 40  # handshakes of one user that are not delayed at once
 
 
 def run(app: App) -> None:
     """Serve until a signal stops the server. Raises Invalid for an address that needs a key first."""
     _refuse_unprotected_address(app)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     settings = app.settings
     listening = _listen(app)
     port = listening.getsockname()[1]
@@ -154,6 +157,7 @@ class HttpServer:
                 limited=app.settings.rate_limits,
                 pools=self.mcp.pools,
             ),
+            Middleware(AdmissionMiddleware),
             Middleware(RateLimitMiddleware, limits=app.access.limits, workers=self.mcp.pools.access),
             Middleware(BodyLimitMiddleware),
         ]

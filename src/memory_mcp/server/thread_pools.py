@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from memory_mcp.errors import Unavailable
 from memory_mcp.operating_system import lower_thread_priority
+from memory_mcp.server.admission import release_current
 from memory_mcp.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class Slots:
 
     async def acquire(self, user: str, family: str) -> None:
         """Raises Unavailable with `retry_after` when no slot was free in time, or too many calls of the user wait."""
+        release_current()
         if self._has_free(user, family):
             self._take(user, family)
             return

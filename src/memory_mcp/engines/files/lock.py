@@ -20,6 +20,8 @@ except ImportError:  # Windows
 
 LOCK_TIMEOUT_S = 30.0  # only a writer that hangs makes others wait this long
 POLL_INTERVAL_S = 0.0005  # short, so that a lock is acquired soon after it is free
+MAX_POLL_INTERVAL_S = 0.05
+POLL_SHARE = 1 / 10  # of the time that was waited: who waits for long polls less often
 
 
 class FileLock:
@@ -117,14 +119,14 @@ def lock_handle(
     """
     if fcntl is None:
         return True
-    deadline = time.monotonic() + timeout_s
+    started = time.monotonic()
     while True:
         try:
             fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() >= deadline:
+            if (waited_s := time.monotonic() - started) >= timeout_s:
                 return False
-            time.sleep(poll_interval_s)
+            time.sleep(max(poll_interval_s, min(waited_s * POLL_SHARE, MAX_POLL_INTERVAL_S)))
         else:
             return True
 

@@ -1,0 +1,107 @@
+"""Admits requests to the event loop, which all users share, the user first who has used least of it of late."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import NamedTuple
+
+MAX_STARTING = 2  # requests between their admission and their thread; the loop does one thing at a time anyway
+MAX_START_S = 0.05  # after which another request is admitted: this one waits for something
+HALF_LIFE_S = 1.0  # after which what a user has used counts half
+BYTES_PER_REQUEST = 50_000  # of a body, which take as long to parse as a request without one takes in all
+MAX_USERS = 10_000  # whose use is remembered
+
+
+class Permit:
+    """The right of one request to run on the event loop, until it waits for a thread or answers."""
+
+    def __init__(self, admission: "Admission") -> None:
+        self._admission = admission
+        self._is_held = True
+        self._timer = asyncio.get_running_loop().call_later(MAX_START_S, self.release)
+
+    def release(self) -> None:
+        """Let the next request start. Only the first call has an effect."""
+        if self._is_held:
+            self._is_held = False
+            self._timer.cancel()
+            self._admission.release()
+
+
+class Admission:
+    """A semaphore with MAX_STARTING permits. Among the users whose requests wait, the one with the least recent use
+    goes first: a user who sends many requests delays their own. Used inside one event loop only."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._usage = RecentUse(now)
+        self._held = 0
+        self._waiting: dict[str, deque[_Waiting]] = {}
+
+    async def acquire(self, user: str, body_bytes: int = 0) -> Permit:
+        """A permit for a request with a body of that size."""
+        cost = 1 + body_bytes / BYTES_PER_REQUEST
+        if self._held < MAX_STARTING:
+            self._held += 1
+            self._usage.add(user, cost)
+        else:
+            await self._wait(user, cost)
+        return Permit(self)
+
+    def release(self) -> None:
+        while self._waiting:
+            user = min(self._waiting, key=self._usage.of)
+            queue = self._waiting[user]
+            first = queue.popleft()
+            if not queue:
+                del self._waiting[user]
+            if not first.granted.done():  # else its request was cancelled just now
+                self._usage.add(user, first.cost)
+                first.granted.set_result(None)
+                return
+        self._held -= 1
+
+    async def _wait(self, user: str, cost: float) -> None:
+        granted = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(user, deque()).append(_Waiting(granted, cost))
+        try:
+            await granted
+        except asyncio.CancelledError:
+            if not granted.cancelled():  # granted while it was being cancelled
+                self.release()
+            raise
+
+
+class _Waiting(NamedTuple):
+    granted: asyncio.Future[None]
+    cost: float
+
+
+class RecentUse:
+    """How much each user has used: what was used a while ago counts less."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._used: dict[str, tuple[float, float]] = {}  # how much, and when that was so; the latest change last
+
+    def add(self, user: str, amount: float) -> None:
+        total = self.of(user) + amount
+        self._used.pop(user, None)
+        self._used[user] = (total, self._now())
+        while len(self._used) > MAX_USERS:
+            del self._used[next(iter(self._used))]
+
+    def of(self, user: str) -> float:
+        amount, at = self._used.get(user, (0.0, 0.0))
+        return amount * 0.5 ** ((self._now() - at) / HALF_LIFE_S) if amount else 0.0
+
+
+CURRENT: ContextVar[Permit | None] = ContextVar("permit", default=None)
+"""The permit of the request that is being handled, if it has one."""
+
+
+def release_current() -> None:
+    """Let the next request start: this one waits for a thread."""
+    if permit := CURRENT.get():
+        permit.release()

@@ -1,0 +1,71 @@
+"""Requests start in a fair order, so that a flood of one user's requests does not delay those of others."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memory_mcp.server.admission import CURRENT, Admission, Permit
+from memory_mcp.server.connections import is_closing
+from memory_mcp.server.request_context import CALLER, ip_of
+
+BODILESS_METHODS = {"GET", "HEAD"}
+
+
+class AdmissionMiddleware:
+    """ASGI middleware: a request is admitted once its body is there, so that one that comes slowly holds nothing."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._admission = Admission()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start = _Start(self._admission, scope, receive, send)
+        try:
+            if scope["method"] in BODILESS_METHODS:
+                await start.admit()
+            await self._app(scope, start.receive, start.send)
+        finally:
+            start.release()
+
+
+class _Start:
+    """The start of one request."""
+
+    def __init__(self, admission: Admission, scope: Scope, receive: Receive, send: Send) -> None:
+        self._admission = admission
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._body_bytes = 0
+        self._permit: Permit | None = None
+
+    async def admit(self) -> None:
+        self._permit = await self._admission.acquire(_user_of(self._scope), self._body_bytes)
+        CURRENT.set(self._permit)
+
+    def release(self) -> None:
+        if self._permit:
+            self._permit.release()
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if self._permit is None and message["type"] == "http.request":
+            self._body_bytes += len(message.get("body", b""))
+            if not message.get("more_body", False):
+                await self.admit()
+                if is_closing(self._scope):  # the client has not waited
+                    return {"type": "http.disconnect"}
+        return message
+
+    async def send(self, message: Message) -> None:
+        self.release()
+        await self._send(message)
+
+
+def _user_of(scope: Mapping[str, Any]) -> str:
+    """Before a sign-in, each address has its share."""
+    return f"user {scope[CALLER].user}" if CALLER in scope else f"address {ip_of(scope)}"
