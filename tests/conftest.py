@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import anyio
-import httpx
 import hypothesis
 import pytest
 from mcp import Client
@@ -25,6 +23,7 @@ from memory_mcp.app import App, open_app
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import StreamClient
 from memory_mcp.server.stdio import local_client
+from tests.certificates import share_certificates
 from tests.cheap_hashes import use_cheap_hashes
 from tests.exhaustive import IS_SOAK, rounds
 from tests.postgres import chosen_engine_url as chosen_engine_url
@@ -45,9 +44,7 @@ hypothesis.settings.load_profile("house")
 os.environ |= SHARED  # for processes that inherit our environment
 use_memory()
 use_cheap_hashes()
-pytest.MonkeyPatch().setattr(  # a client that reads every certificate again takes 30 ms
-    "httpx._transports.default.create_ssl_context", cache(httpx.create_ssl_context)
-)
+share_certificates()
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background of a shell may ignore it
 
 POSIX_ONLY = re.compile(
