@@ -23,6 +23,8 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "progress",
         "changes",
         "names",
+        "paths",
+        "installation",
         "nearness",
         "flag_parser",
         "validation",

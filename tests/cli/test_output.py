@@ -58,7 +58,7 @@ def test_lines_end_between_words_at_a_narrow_terminal(tmp_path: Path) -> None:
     code, shown = Terminal("show", "x", "--data-dir", data_dir, columns=50, env=env).finish()
     assert code == 1
     assert shown.startswith(
-        "memory-mcp: Nothing has the reference 'x'.\n`memory-mcp search` shows references such as\n"
+        "memory-mcp: Nothing has the reference 'x'.\n`memory-mcp list` and `memory-mcp search` show\nreferences such as"
     )
     _, shown = Terminal("rm", ref, "--yes", "--data-dir", data_dir, columns=50, env=env).finish()
     assert shown.splitlines()[-1] == f"memory-mcp rm --undo {ref} --data-dir {data_dir}"
@@ -147,6 +147,18 @@ def test_a_misspelt_data_directory_is_not_created(tmp_path: Path, arguments: lis
     assert str(missing) in error["message"]
     assert "--data-dir" in error["hint"]
     assert not list(tmp_path.iterdir())
+
+
+def test_a_tilde_that_names_no_user_is_a_part_of_the_name(tmp_path: Path) -> None:
+    """As in a shell, which passes it on as it is."""
+    done = processes.run("list", "--data-dir", "~no-such-user/x", cwd=tmp_path, env=environment())
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"memory-mcp: There is no data directory {tmp_path}/~no-such-user/x")
+    run("add", TEXT, "--data-dir", tmp_path / "data")
+    for verb, name in (("backup", "~memory.zip"), ("export", "~memory")):
+        done = processes.run(verb, name, "--data-dir", tmp_path / "data", cwd=tmp_path, env=environment())
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tmp_path / name).exists()
 
 
 def test_options_may_stand_before_the_verb(tmp_path: Path) -> None:

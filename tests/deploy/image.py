@@ -103,6 +103,12 @@ class Engine:
             return replace(base, root=root, layers=(upper, *layers))
         return Stage(root, (upper,))
 
+    def show_folder(self, stage: Stage, folder: Path) -> None:
+        """Show a folder of this machine in a stage at its own path, also below /tmp, which is empty there."""
+        inside = stage.root / folder.relative_to("/")
+        self._must("mkdir", "-p", str(inside))
+        self._must("mount", "--bind", str(folder), str(inside))
+
     def _mount_python(self, name: str, root: Path) -> None:
         upper, work = self.scratch / f"{name}-python-upper", self.scratch / f"{name}-python-work"
         self._must("mkdir", str(upper), str(work))

@@ -28,6 +28,7 @@ def test_a_service_is_set_up_and_its_user_signs_in(tmp_path: Path) -> None:
     try:
         with engine(tmp_path) as machine:
             stage = machine.start("service")
+            machine.show_folder(stage, ROOT)
             printed = machine.run(stage, "bash", "-ec", NEEDS_SYSTEMD.sub("", COMMANDS).replace("URL", str(ROOT), 1))
             server = subprocess.Popen(
                 machine.command(stage, *shlex.split(f"runuser -u memory-mcp -- {start} --port {port}"))

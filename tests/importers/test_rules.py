@@ -38,6 +38,16 @@ def test_a_number_too_long_for_python_does_not_stop_the_import(app: App, tmp_pat
     assert "two" in notes(app)
 
 
+def test_a_graph_is_stored_while_it_is_read(app: App, tmp_path: Path) -> None:
+    """The bar moves, and other writers wait for a part only."""
+    entities = [{"type": "entity", "name": f"Ann {n}", "entityType": "person", "observations": []} for n in range(1200)]
+    file = tmp_path / "memory.jsonl"
+    file.write_text("\n".join(map(json.dumps, entities)), encoding="utf-8")
+    counts = []
+    move(app, "server-memory", file, lambda what, done, total: counts.append(sum(app.graph.counts(ME))))
+    assert {0, 500, 1000, 1200} <= set(counts)
+
+
 def test_changed_memories_update_their_notes_unless_changed_here(app: App, tmp_path: Path) -> None:
     file = tmp_path / "mem0.json"
     move(app, "mem0", kept_json(file, memories("one", "two", "three")))

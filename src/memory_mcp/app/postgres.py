@@ -11,6 +11,7 @@ from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import Invalid, Unusable
 from memory_mcp.families.family import Family
+from memory_mcp.installation import install_command
 from memory_mcp.peers import Peers, SocketPeers
 from memory_mcp.settings import Settings
 
@@ -27,7 +28,7 @@ def open_pool(settings: Settings, clock: Clock, kinds: Iterable[DatabaseKind]) -
         from memory_mcp.engines.postgres.pool import PostgresPool
     except ImportError as exc:
         raise Unusable(
-            "--database-url needs the PostgreSQL driver. Install it with: pip install 'five-memories[postgres]'"
+            f"--database-url needs the PostgreSQL driver. Install it with: {install_command('postgres')}"
         ) from exc
     with closing(PostgresPool(str(settings.database_url), clock=clock)) as pool:
         pool.open([kind.tables for kind in kinds if kind.postgres])

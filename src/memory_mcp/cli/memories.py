@@ -126,7 +126,7 @@ def add(
 
 
 def show(
-    ref: Annotated[str, typer.Argument(metavar="REF", help="As search prints it.")],
+    ref: Annotated[str, typer.Argument(metavar="REF", help="As list and search print it.")],
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:

@@ -87,7 +87,7 @@ def delete_portal(
 ) -> None:
     """Delete a portal with all its tables, for good."""
     with use_app(data_dir) as (app, caller):
-        folder, _ = app.portals.described(caller, addresses.portal(uri))
+        folder, _ = app.portals.described(caller, addresses.portal(uri, field="URI"))
         if not yes:
             _confirm(_summary(folder))
         deleted = app.portals.delete(caller, uri, None, None, confirm=True)

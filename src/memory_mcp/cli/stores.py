@@ -9,6 +9,7 @@ from memory_mcp.cli.common import AsJson, DataDir, parse_path, use_app
 from memory_mcp.cli.output import print_json, print_table, print_text
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.families.stores.model import Store
+from memory_mcp.paths import expand_home
 
 cli = Verbs(help="Folders of markdown files that agents work in.", no_args_is_help=True)
 
@@ -26,7 +27,7 @@ def add(
 ) -> None:
     """Register a folder as a store. Nothing in it is changed."""
     with use_app(data_dir, creates=True) as (app, caller):
-        store = app.stores.register(caller, name, path.expanduser())
+        store = app.stores.register(caller, name, expand_home(path))
     _report(store, f"{name} is registered: {store.folder}", as_json=as_json)
 
 

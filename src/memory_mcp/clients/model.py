@@ -3,8 +3,6 @@
 The only list of clients: `memory-mcp connect`, the startup message and docs/clients.md use it.
 """
 
-import json
-import os
 import re
 import shlex
 import shutil
@@ -12,17 +10,16 @@ import sys
 import sysconfig
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
-from memory_mcp import DISTRIBUTION, operating_system
+from memory_mcp import DISTRIBUTION, installation, operating_system
+from memory_mcp.installation import PROGRAM
+from memory_mcp.paths import expand_home
 
 NAME = "memory"
-PROGRAM = "memory-mcp"
 BRIDGE_HEADER = "MEMORY_MCP_AUTHORIZATION"
 _COMMAND = re.compile(r"(?:(?<=`)|(?<=: ))memory-mcp(?= )")
 LOOPBACK = {"localhost", "127.0.0.1", "::1"}
@@ -42,7 +39,7 @@ class Machine:
 
     def variable(self, name: str, otherwise: Path) -> Path:
         given = self.environ.get(name)
-        return Path(given).expanduser() if given else otherwise
+        return expand_home(given) if given else otherwise
 
     @property
     def app_data(self) -> Path:
@@ -89,7 +86,7 @@ def own_command(*more: str) -> Stdio:
 
     An installation of `uvx` is in uv's cache, which may be cleaned: the command is then the one that installs it again.
     """
-    if uv := _uv_of_uvx():
+    if uv := installation.uv_of_uvx():
         return Stdio(uv, ("tool", "run", "--from", _requirement(), PROGRAM, *more))
     script = Path(sysconfig.get_path("scripts")) / operating_system.THIS.program_name(PROGRAM)
     if script.is_file():
@@ -99,7 +96,7 @@ def own_command(*more: str) -> Stdio:
 
 def shown_command() -> str:
     """How a person starts this installation at a terminal: its name if that is on PATH, else the whole command."""
-    if _uv_of_uvx() and shutil.which("uvx"):
+    if installation.uv_of_uvx() and shutil.which("uvx"):
         wanted = _requirement()
         return shlex.join(["uvx", *([wanted] if wanted == DISTRIBUTION else ["--from", wanted, PROGRAM])])
     own = own_command()
@@ -112,21 +109,12 @@ def shown_command() -> str:
 def as_typed(text: str) -> str:
     """A text for people, whose commands, in backticks or after a colon, are as this installation takes them: after
     `uvx`, there is no `memory-mcp` on PATH."""
-    return _COMMAND.sub(lambda _: shown_command(), text) if _uv_of_uvx() else text
-
-
-def _uv_of_uvx() -> str | None:
-    """The uv that runs this program from its cache. None for every other installation."""
-    is_in_cache = re.fullmatch(r"(archive|environments)-v\d+", Path(sys.prefix).parent.name)
-    return os.environ.get("UV") if is_in_cache else None
+    return _COMMAND.sub(lambda _: shown_command(), text) if installation.uv_of_uvx() else text
 
 
 def _requirement() -> str:
-    """What this installation was made from: a file, an address or the name on PyPI; with portals, if it has them."""
-    recorded = metadata.distribution(DISTRIBUTION).read_text("direct_url.json")  # pip and uv write it, except for PyPI
-    origin = json.loads(recorded)["url"] if recorded else DISTRIBUTION
-    requirement = url2pathname(urlsplit(origin).path) if origin.startswith("file:") else origin
-    return requirement + ("[portals]" if find_spec("chdb") else "")
+    """What this installation was made from, with portals, if it has them."""
+    return installation.requirement("portals" if find_spec("chdb") else "")
 
 
 @dataclass(frozen=True)

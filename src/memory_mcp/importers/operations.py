@@ -29,7 +29,7 @@ from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_not
 DEFAULT_DESTINATIONS: dict[TargetFamily, str] = {"notes": "default", "stores": "", "graph": "memory"}
 """The namespace, store or project if none is chosen; a store has the name of the format."""
 NOTE_BATCH = 200  # in one transaction
-GRAPH_BATCH = 5000  # entities or relations in one transaction
+GRAPH_BATCH = 500  # entities or relations in one transaction: others can write in between, and the bar moves
 
 T = TypeVar("T")
 

@@ -26,6 +26,7 @@ from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
 from memory_mcp.maintenance.layout import COPIED_FILES, STORES, Layout
 from memory_mcp.maintenance.model import BackupResult, Elsewhere, ManifestEntry
+from memory_mcp.paths import expand_home
 from memory_mcp.progress import ReportProgress, report_nothing, track
 
 LOCK_WAIT_S = 0.25  # for one lock while others are held
@@ -67,7 +68,7 @@ class Backup:
         It contains every write that was acknowledged before this began. All SQLite files and stores are from one
         moment, `cut_at`; each portal is from its own earlier moment.
         """
-        target = target.expanduser().absolute()
+        target = expand_home(target).absolute()
         _check_target(target)
         began_at = precise_stamp(self._clock())
         with translate_write_errors(target), staging(target.parent) as folder:

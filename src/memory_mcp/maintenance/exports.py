@@ -13,6 +13,7 @@ from memory_mcp.errors import Conflict, NotFound
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.families.maintenance import ExportFolder, write_text
 from memory_mcp.maintenance.model import ExportResult
+from memory_mcp.paths import expand_home
 from memory_mcp.progress import ReportProgress, report_nothing
 
 FORMAT = "memory-mcp-export/1"
@@ -29,7 +30,7 @@ class Export:
 
     def run(self, target: Path, report_progress: ReportProgress = report_nothing) -> ExportResult:
         """Write everything to a new folder, atomically. Raises Conflict if the folder is not empty."""
-        target = target.expanduser().absolute()
+        target = expand_home(target).absolute()
         _check_target(target)
         counts: dict[str, int] = {}
         steps = [

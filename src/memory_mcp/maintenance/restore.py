@@ -27,6 +27,7 @@ from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
 from memory_mcp.maintenance.layout import STORES, USERS, Layout
 from memory_mcp.maintenance.model import Elsewhere, Manifest, ManifestEntry, RestoreResult
+from memory_mcp.paths import expand_home
 from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_nothing, track
 from memory_mcp.relay import link
 from memory_mcp.relay.server_socket import ServerSocket
@@ -137,7 +138,7 @@ class Restore:
         with suppress(FileNotFoundError, tomllib.TOMLDecodeError, UnicodeDecodeError):
             text = config.read_text(encoding="utf-8")
             named = tomllib.loads(text).get("db_path")
-            if named and Path(str(named)).expanduser() != self._layout.vault_path:
+            if named and expand_home(str(named)) != self._layout.vault_path:
                 config.write_text(re.sub(r"^(?=\s*db_path\b)", "# ", text, flags=re.MULTILINE), encoding="utf-8")
                 return [
                     f"config.toml in the backup puts the vault's file at {named}. It is at {self._layout.vault_path}, "

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from memory_mcp.caller import parse_scopes
 from memory_mcp.errors import Invalid
 from memory_mcp.flag_parser import FlagParser
+from memory_mcp.paths import expand_home
 from memory_mcp.settings.model import Settings
 from memory_mcp.validation import sentence
 
@@ -107,7 +108,7 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, SettingSource]:
 
 def _data_dir(given: Mapping[str, SettingSource]) -> Path:
     chosen = given.get("data_dir")
-    return Path(chosen.value).expanduser() if chosen else Settings().data_dir
+    return expand_home(chosen.value) if chosen else Settings().data_dir
 
 
 def _from_config(data_dir: Path) -> dict[str, SettingSource]:
@@ -136,4 +137,4 @@ def _validated(given: Mapping[str, SettingSource]) -> Settings:
         why = sentence(first, is_secret=name in HIDDEN)
         raise Invalid(f"{given[name].source}: {why}.", field=name) from exc
     paths = {name: getattr(settings, name) for name in ("data_dir", "db_path", "models_dir")}
-    return settings.model_copy(update={name: path and path.expanduser().absolute() for name, path in paths.items()})
+    return settings.model_copy(update={name: path and expand_home(path).absolute() for name, path in paths.items()})

@@ -135,3 +135,4 @@ def test_the_command_line_lists_and_deletes(servers: tuple[Stdio, Stdio], data_d
     assert "mem://cli/one" not in listed(servers[0])
     assert servers[0].call("portal_view", portalUri="mem://cli/one")["error"] == "not_found"
     assert command("portal", "delete", "mem://cli/one", "--yes", data_dir=data_dir).returncode == 1
+    assert command("portal", "delete", "one", data_dir=data_dir).stderr.startswith("memory-mcp: URI: give mem://")

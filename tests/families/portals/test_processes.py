@@ -476,7 +476,7 @@ def test_without_chdb_portals_say_what_to_install_and_the_rest_works(tmp_path: P
     )["result"]
     assert answer["isError"]
     assert answer["structuredContent"]["error"] == "unavailable"
-    assert "pip install 'five-memories[portals]'" in answer["structuredContent"]["message"]
+    assert "`memory-mcp doctor`, where the server runs" in answer["structuredContent"]["message"]
     assert server.call("memory_create", content="still here")["content"] == "still here"
     assert server.call("commit_memory", scope="vault", key="k", content="v")["committed"] is True
     listed = [tool["name"] for tool in server.ask("tools/list")["result"]["tools"]]

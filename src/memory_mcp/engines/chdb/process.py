@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
-from memory_mcp import DISTRIBUTION, unix_sockets
+from memory_mcp import unix_sockets
 from memory_mcp.engines.chdb import frames, peer, sandbox
 from memory_mcp.engines.chdb.priority import must_yield
 from memory_mcp.engines.files.data_directory import make_private_folder
@@ -209,8 +209,8 @@ class EngineProcess:
     def _start(self) -> subprocess.Popen[bytes]:
         if not is_installed():
             raise Unavailable(
-                f"Portals need chDB, which is not installed: pip install '{DISTRIBUTION}[portals]'. It has no wheel "
-                "for Windows and musl; everything else works without it."
+                "Portals need chDB, which is not installed: `memory-mcp doctor`, where the server runs, shows the "
+                "command. It has no wheel for Windows and musl; everything else works without it."
             )
         if self._rules.sandbox == "required" and (lacks := sandbox.missing()):
             raise Unavailable(

@@ -9,6 +9,7 @@ from memory_mcp.clock import Clock
 from memory_mcp.engines.chdb.process import EngineRules
 from memory_mcp.families.portals.limits import ImportLimits
 from memory_mcp.families.portals.operations import Portals
+from memory_mcp.paths import expand_home
 from memory_mcp.settings import Settings
 
 
@@ -33,8 +34,8 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
             export_bytes_per_s=settings.export_rate,
             yields_when_busy=settings.transport == "http",
         ),
-        import_folders=[Path(name).expanduser() for name in settings.import_dirs],
-        export_folders=[Path(name).expanduser() for name in settings.export_dirs],
+        import_folders=[expand_home(name) for name in settings.import_dirs],
+        export_folders=[expand_home(name) for name in settings.export_dirs],
         import_limits=ImportLimits(
             file_bytes=settings.import_bytes,
             rows=settings.import_rows,

@@ -5,7 +5,6 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from memory_mcp import DISTRIBUTION
 from memory_mcp.access import folder_of
 from memory_mcp.changes import Changes
 from memory_mcp.engines.chdb import client as engine
@@ -25,6 +24,7 @@ from memory_mcp.families.portals.composition import create_portals
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder, PortalFolders
 from memory_mcp.families.portals.model import FileFormat
 from memory_mcp.families.portals.operations import STALE_DESCRIPTION, Portals
+from memory_mcp.installation import install_command
 from memory_mcp.progress import track
 
 TABLE_FORMATS: tuple[FileFormat, ...] = ("parquet", "csv")
@@ -79,7 +79,7 @@ def _check(inspection: Inspection) -> Iterator[Finding]:
         for portal in PortalFolders(tenant.folder).all()
     ]
     if not engine.is_installed():
-        missing = f"chDB is not installed: pip install '{DISTRIBUTION}[portals]'"
+        missing = f"chDB is not installed. To have portals: {install_command('portals')}"
         yield Finding("portal", PORTALS, "problem" if found else "notice", missing)
         return
     if lacks := sandbox.missing():

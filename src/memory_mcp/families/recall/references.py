@@ -33,7 +33,7 @@ def family_of(
     raise NotFound(
         f"Nothing has the reference {ref!r}.",
         hint=f"recall_memories gives references such as {_forms(visible)}.",
-        people_hint=f"`memory-mcp search` shows references such as {_forms(visible)}.",
+        people_hint=f"`memory-mcp list` and `memory-mcp search` show references such as {_forms(visible)}.",
         ref=ref,
     )
 
