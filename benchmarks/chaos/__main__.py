@@ -1,9 +1,9 @@
 """Faults of every class, and what they cost: `make chaos`.
 
-For every family, in both protocol eras: processes killed at random points, power loss, wrong clocks, engines that hang,
-interrupted migrations, upgrades and concurrent calls. After each, every acknowledged write must be there once, indexes
-must agree with tables, errors must be plain words, and the doctor must find no problem that it does not repair. The
-exit status is 1 if anything was lost.
+For every family, in both protocol eras: processes killed at random points, power loss, wrong clocks, full and read-only
+disks, many processes, damaged files, engines that hang, interrupted migrations, upgrades and concurrent calls. After
+each, every acknowledged write must be there once, indexes must agree with tables, errors must be plain words, and the
+doctor must find no problem that it does not repair. The exit status is 1 if anything was lost.
 """
 
 import argparse
@@ -15,9 +15,12 @@ from pathlib import Path
 
 from benchmarks.chaos import (
     clocks,
+    damage,
+    disks,
     hanging_engine,
     histories,
     kills,
+    many_processes,
     power_loss,
     upgrades,
 )
@@ -56,6 +59,9 @@ def _classes(options: argparse.Namespace) -> dict[str, Callable[[Path], list[Led
         "kills": partial(kills.run, kills=options.kills),
         "power": partial(power_loss.run, trials=scaled(power_loss.TRIALS)),
         "clocks": partial(clocks.run, jumps=scaled(clocks.JUMPS)),
+        "disks": partial(disks.run, rounds=scaled(disks.ROUNDS)),
+        "processes": partial(many_processes.run, processes=max(2, scaled(many_processes.PROCESSES))),
+        "damage": damage.run,
         "engine": partial(hanging_engine.run, rounds=scaled(hanging_engine.ROUNDS)),
         "upgrades": partial(upgrades.run, step=max(1, round(1 / scale))),
         "histories": partial(histories.run, rounds=scaled(histories.ROUNDS)),

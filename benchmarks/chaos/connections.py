@@ -47,6 +47,10 @@ class StdioClient:
             raise Unsure("the server has ended") from exc
         return translate(answer)
 
+    @property
+    def pid(self) -> int:
+        return self._server.pid
+
     def kill(self) -> None:
         self._server.kill()
 

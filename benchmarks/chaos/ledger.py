@@ -17,7 +17,7 @@ from memory_mcp import settings
 from memory_mcp.app import open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 
-LEFTOVERS = ("lock", "leftover")  # of killed processes: the doctor names and removes them
+REPAIRABLE = ("lock", "leftover", "cache")  # they hold no memories: the doctor names and removes them
 FAMILIES = ("vault", "notes", "stores", "graph", "portals")
 PORTAL = "mem://chaos/one"
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset(FAMILIES))
@@ -94,6 +94,14 @@ class Ledger:
             self.acknowledged.add(text)
         return True
 
+    def read(self, call: Call, tool: str, arguments: dict[str, Any]) -> str:
+        """The answer, or the error, which must be in plain words."""
+        try:
+            return json.dumps(call(tool, arguments), ensure_ascii=False)
+        except (Refused, Unsure) as exc:
+            self.check_words(tool, str(exc))
+            return str(exc)
+
     def _refuse(self, family: str, message: str) -> None:
         with self._lock:
             self.refusals[family] += 1
@@ -122,7 +130,7 @@ class Ledger:
         for text, count in found.items():
             if count > 1 and text in self.acknowledged | self.unsure:
                 self.fail(f"stored {count} times: {text}")
-        problems = [one for one in diagnose(data_dir) if one["check"] not in LEFTOVERS] if doctor else []
+        problems = [one for one in diagnose(data_dir) if one["check"] not in REPAIRABLE] if doctor else []
         if problems:
             self.fail(f"the doctor finds {problems[:3]}")
         if doctor and (left := diagnose(data_dir, "--repair")):

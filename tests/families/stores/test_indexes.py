@@ -345,6 +345,18 @@ def test_a_damaged_cache_is_rebuilt(tmp_path: Path, damage: bytes) -> None:
     server.close()
 
 
+async def test_a_store_is_listed_while_its_cache_cannot_be_written(client: Client, ours: Path, tmp_path: Path) -> None:
+    """As on a full or read-only disk."""
+    await add(client, "a/one")
+    for name in ("stores.db", "stores.db-wal", "stores.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / "stores.db" / "in the way").mkdir(parents=True)
+    assert await listed(client, "a") == ["a/one"]
+    assert set(await recent(client)) == {"a/one"}
+    await add(client, "a/two")
+    assert await listed(client, "a") == ["a/one", "a/two"]
+
+
 def test_a_caller_who_may_only_read_repairs_nothing(tmp_path: Path) -> None:
     server = Stdio.start(tmp_path)
     server.call("add_memory", store="s", path="one", content="1")

@@ -1,17 +1,25 @@
 """A caller's stores: their registry, their folders, and the cache of their files."""
 
+import logging
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import TypeVar
 
 from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
-from memory_mcp.errors import Unusable
+from memory_mcp.engines.sqlite import Database
+from memory_mcp.errors import Unavailable, Unusable
 from memory_mcp.families.stores.catalogue import Catalogue
 from memory_mcp.families.stores.folders import StoreFolder
 from memory_mcp.families.stores.model import (
     Store,
 )
 from memory_mcp.families.stores.registry import Registry
+from memory_mcp.families.stores.schema import STORES_CACHE
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -36,7 +44,18 @@ class StoreAccess:
         return (folder for folder in folders if not folder.is_missing())
 
     def query(self, caller: Caller, folder: StoreFolder, read: Callable[[Catalogue], T]) -> T:
-        """The result of `read` on the catalogue. Its file is a cache: if it cannot be read, it is created again."""
+        """The result of `read` on the catalogue. Its file is a cache: if it cannot be read, it is created again. If it
+        cannot be written, because the disk is full or read-only, a temporary one takes its place."""
+        try:
+            return self._query_cache(caller, folder, read)
+        except (Unavailable, OSError) as exc:
+            log.warning("The cache of stores cannot be used, so every file is read: %s", exc)
+        with tempfile.TemporaryDirectory(prefix="memory-mcp-", ignore_cleanup_errors=True) as temporary:
+            path = Path(temporary) / STORES_CACHE.file
+            with closing(Database(path, STORES_CACHE.schema, backups=path.parent, durability="normal")) as cache:
+                return read(Catalogue(cache, folder))
+
+    def _query_cache(self, caller: Caller, folder: StoreFolder, read: Callable[[Catalogue], T]) -> T:
         try:
             return read(Catalogue(self._caches.database(caller.user), folder))
         except Unusable:
