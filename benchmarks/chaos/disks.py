@@ -26,7 +26,7 @@ def run(folder: Path, rounds: int = ROUNDS) -> list[Ledger]:
 
 
 def _fill(folder: Path, rounds: int) -> Ledger:
-    ledger = Ledger("a disk that is full, and has room again")
+    ledger = Ledger("a disk that is full, and later has free space")
     for number in range(rounds):
         data_dir, copy, one = folder / f"full-{number}", folder / f"copy-{number}", Ledger(ledger.name)
         with stdio_client(data_dir, ERAS[number % 2], shared=False, module=module(SIZE_MB, data_dir)) as client:
@@ -83,7 +83,7 @@ def _protect(folder: Path, rounds: int) -> Ledger:
 def _write(ledger: Ledger, client: StdioClient, mark: str) -> None:
     for family in FAMILIES:
         if not ledger.write(client, family, f"{mark}-{family}"):
-            ledger.fail(f"{family} refused {mark}, though the disk has room")
+            ledger.fail(f"{family} refused {mark}, though the disk has free space")
 
 
 def _read(ledger: Ledger, client: StdioClient, where: str) -> None:
