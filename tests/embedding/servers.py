@@ -22,6 +22,9 @@ from memory_mcp.search.vectors import Floats, unpack
 from memory_mcp.search_index import embedding_queue
 from memory_mcp.server.protocol import McpServer
 from tests.conftest import connected
+from tests.embedding.shared_model import share_model
+
+share_model()
 
 INSTALLED = model_files.default_folder()
 needs_model = pytest.mark.skipif(
