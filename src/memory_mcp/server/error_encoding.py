@@ -21,6 +21,7 @@ from memory_mcp.validation import sentence
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+NOT_JSON_RPC = "This is not a JSON-RPC 2.0 message."
 
 
 class WireCodes(NamedTuple):
@@ -70,6 +71,11 @@ def _log_unusable(error: AppError) -> None:
 def rpc_error(error: AppError) -> MCPError:
     _log_unusable(error)
     return MCPError(wire_codes(error).json_rpc, error.text_for_models, {"error": error.code, **error.data})
+
+
+def malformed(json_rpc_code: int, message: str) -> types.ErrorData:
+    """For what was sent instead of a request."""
+    return types.ErrorData(code=json_rpc_code, message=message, data={"error": Invalid.code})
 
 
 def tool_result(family: Family[Any], error: AppError) -> types.CallToolResult:

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 
 from memory_mcp import operating_system
 from memory_mcp.relay.streams import MAX_LINE_BYTES, MAX_READ_BYTES, SAFE_WRITE_BYTES, LineBuffer, make_nonblocking
+from memory_mcp.server import error_encoding
 
 TOO_DEEP = "This message is nested too deep. Send less, or flatter."
 TOO_LONG = b"(too long)"  # stands for such a line, and is no JSON
@@ -233,7 +234,7 @@ def _unreadable(line: bytes, exc: ValidationError) -> types.JSONRPCError:
         return _error(id_, types.INVALID_PARAMS, TOO_DEEP)
     if first["type"] == "json_invalid":  # json.loads accepts half a surrogate pair, which UTF-8 cannot encode
         return _error(id_, types.INVALID_PARAMS, "A text in this message holds half of a surrogate pair.")
-    return _error(id_, types.INVALID_REQUEST, "This is not a JSON-RPC 2.0 message.")
+    return _error(id_, types.INVALID_REQUEST, error_encoding.NOT_JSON_RPC)
 
 
 def _early_id(line: bytes) -> int | None:
@@ -245,5 +246,4 @@ def _early_id(line: bytes) -> int | None:
 def _error(id_: Any, code: int, message: str) -> types.JSONRPCError:
     if isinstance(id_, bool) or not (isinstance(id_, int) or (isinstance(id_, str) and id_.isprintable())):
         id_ = None
-    error = types.ErrorData(code=code, message=message, data={"error": "invalid"})
-    return types.JSONRPCError(jsonrpc="2.0", id=id_, error=error)
+    return types.JSONRPCError(jsonrpc="2.0", id=id_, error=error_encoding.malformed(code, message))

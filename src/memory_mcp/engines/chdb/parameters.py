@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from memory_mcp.clock import instant
+
 _WHOLE = re.compile(r"(U?)Int(\d+)")
 _MOMENT = re.compile(r"DateTime(?:64\((\d)[^)]*\)|\([^)]*\)|)")
 _ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?")
@@ -104,10 +106,8 @@ def _is_moment_of(text: str, kind: str) -> bool:
     if not _ISO.fullmatch(text) or (kind in ("Date", "Date32") and len(text) > DATE_CHARS):
         return False
     try:
-        found = datetime.fromisoformat(text)
-        found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
-        seconds = (found - _EPOCH).total_seconds()
-    except (ValueError, OverflowError):
+        seconds = (instant(text) - _EPOCH).total_seconds()
+    except ValueError:
         return False
     if kind == "Date":
         return 0 <= seconds < 2**16 * 86400

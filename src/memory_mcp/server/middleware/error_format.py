@@ -63,9 +63,8 @@ def _reshape(status: int, content_type: str, body: bytes, *, is_api: bool) -> tu
         return _encode(AppError(sent["message"], code=sent["error"]), status, is_api=True)
     error = sent.get("error") if isinstance(sent, dict) else None
     if isinstance(error, dict) and str(error.get("message", "")).startswith("Validation error"):
-        error["message"] = "This is not a JSON-RPC 2.0 message."
-        error["data"] = {"error": "invalid"}
-        return _dump(sent)
+        changed = error_encoding.malformed(error["code"], error_encoding.NOT_JSON_RPC)
+        return _dump(sent | {"error": changed.model_dump()})
     return None
 
 
