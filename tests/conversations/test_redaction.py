@@ -57,6 +57,52 @@ SECRETS = {
     "our own key": ("mmcp_" + LETTERS[:12] + "_" + LETTERS[:43], None),
     "Azure storage": ("AccountKey=" + LETTERS + LETTERS[:22] + "==", LETTERS[:40]),
     "Vault": ("hvs." + LETTERS[:40], None),
+    "GitHub server": ("ghs_" + LETTERS[:36], None),
+    "GitLab runner": ("glrt-" + LETTERS[:20], None),
+    "Slack refresh": ("xoxe.xoxp-1-" + LETTERS, None),
+    "Stripe test": ("sk_test_" + LETTERS[:24], None),
+    "Stripe webhook": ("whsec_" + LETTERS[:32], None),
+    "OpenAI without project": ("sk-" + LETTERS[:48], None),
+    "Groq": ("gsk_" + LETTERS[:52], None),
+    "xAI": ("xai-" + LETTERS, None),
+    "Replicate": ("r8_" + LETTERS[:37], None),
+    "Atlassian": ("ATATT3xFfGF0" + LETTERS, None),
+    "Figma": ("figd_" + LETTERS[:40], None),
+    "Airtable": ("pat" + LETTERS[:14] + "." + HEX, None),
+    "Supabase": ("sbp_" + HEX[:40], None),
+    "Netlify": ("nfp_" + LETTERS[:36], None),
+    "Tailscale": ("tskey-auth-" + LETTERS[:16] + "-" + LETTERS[:32], None),
+    "Docker": ("dckr_pat_" + LETTERS[:27], None),
+    "RubyGems": ("rubygems_" + HEX[:48], None),
+    "Terraform": (LETTERS[:14] + ".atlasv1." + LETTERS, None),
+    "Pulumi": ("pul-" + HEX[:40], None),
+    "CircleCI": ("CCIPAT_" + LETTERS[:22] + "_" + HEX[:40], None),
+    "Sonar": ("squ_" + HEX[:40], None),
+    "Mailgun": ("key-" + HEX[:32], None),
+    "New Relic": ("NRAK-" + "ABCDEFGHIJKLMNOPQRSTUVWXYZ1", None),
+    "AWS session": ("aws_session_token=" + LETTERS * 3, LETTERS),
+    "Azure signature": ("https://a.blob.core.windows.net/c?sv=2020&sig=" + LETTERS[:43] + "%3D", LETTERS[:43]),
+    "variable": ("export API_TOKEN=" + "abcd1234efgh5678", "abcd1234efgh5678"),
+    "variable of letters": ("JWT_SECRET=" + "supersecretvalue", "supersecretvalue"),
+    "escaped JSON": ('{\\"password\\": \\"' + "hunter3hunter3" + '\\"}', "hunter3hunter3"),
+    "sentence": ("my password is " + "hunter4hunter4", "hunter4hunter4"),
+    "another language": ("Passwort: " + "hunter5hunter5", "hunter5hunter5"),
+    "passphrase": ("passphrase: " + "correct-horse-battery", "correct-horse-battery"),
+    "option": ("tool --password " + "hunter6hunter6" + " --fast", "hunter6hunter6"),
+    "curl": ("curl -u ann:" + "hunter7hunter7" + " https://example.com", "hunter7hunter7"),
+    "MySQL": ("mysql -u root -p" + "hunter8hunter8" + " shop", "hunter8hunter8"),
+    "netrc": ("machine example.com login ann password " + "hunter9hunter9", "hunter9hunter9"),
+    "Redis": ("redis://:" + "hunter10hunter10" + "@localhost:6379/0", "hunter10hunter10"),
+    "parameter": ("https://example.com/cb?access_token=" + "abcd1234efgh5679" + "&x=1", "abcd1234efgh5679"),
+    "header": ("curl -H 'X-Api-Key: " + "abcd1234efgh5680" + "' https://example.com", "abcd1234efgh5680"),
+    "basic authorization": ("Authorization: Basic " + "YW5uOmh1bnRlcjJodW50ZXIy", "YW5uOmh1bnRlcjJodW50ZXIy"),
+    "cookie": ("Cookie: sessionid=" + "abcd1234efgh5681", "abcd1234efgh5681"),
+    "password hash": ("root:$6$saltsalt$" + LETTERS + ":18000:0:99999:7:::", LETTERS),
+    "Docker login": (
+        '"auth": "' + "YW5uOmh1bnRlcjJodW50ZXIyaHVudGVyMg==" + '"',
+        "YW5uOmh1bnRlcjJodW50ZXIyaHVudGVyMg==",
+    ),
+    "random text": ("take " + LETTERS[:32] + " for it", LETTERS[:32]),
 }
 
 
@@ -86,6 +132,9 @@ def test_thirty_kinds_of_secrets_are_nowhere_on_disk(
         "Our secret: always test first. The password: ask Ann for it.",
         "id 123e4567-e89b-12d3-a456-426614174000, port 5432, http://example.com:8080/path@v2",
         "def check(password: str) -> bool: ...",
+        "MAX_TOKENS = 12_000; tokens = count_tokens(text); def sign_in(cookie: str, token: str | None) -> None:",
+        "Send it as `Authorization: Bearer mmcp_…`. The token is optional. --token-file FILE, --password-stdin",
+        "test_that_two_captures_at_once2_store_nothing_twice ConversationCursorFactoryBean2Builder3 utf8mb4_unicode_ci",
         "const apiKey = process.env.API_KEY; password = os.environ['DB_PASSWORD']",
     ],
 )
@@ -95,6 +144,18 @@ def test_plain_text_stays_word_for_word(text: str) -> None:
 
 def test_private_parts_are_left_out() -> None:
     assert redact("a <private>b\nc</private> d <PRIVATE>never closed") == "a [private] d [private]"
+    assert redact("a <private>b <private>c</private> d</private> e") == "a [private] e"
+    assert redact('a <private reason="x">b</private> c < /private >') == "a [private] c < /private >"
+
+
+@pytest.mark.parametrize("start", range(3940, 4020, 8))
+def test_a_secret_is_recognised_wherever_a_long_line_is_cut(start: int) -> None:
+    """Minified JSON has no space to cut at, and a name may be in another part than its value."""
+    token = "ghp_" + LETTERS[:36]
+    for text in (f'"{token}","', f'"password" : "{"correct horse 9"}","'):
+        line = ('x",' * 2000)[:start] + text + 'y",' * 2000
+        for secret in ("ghp_", LETTERS[10:25], "correct horse"):
+            assert secret not in redact(line)
 
 
 def test_a_long_line_takes_no_long_time() -> None:

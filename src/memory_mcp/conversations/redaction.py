@@ -1,64 +1,67 @@
 """Removes secrets, and text that the user marked as private, before a text is stored.
 
-detect-secrets recognises the secrets. Its detectors are used as patterns alone: nothing is verified over a network.
-It is imported with the first text, because only a capture needs it.
+detect-secrets and `secret_formats` recognise the secrets. Its detectors are used as patterns alone: nothing is verified
+over a network. It is imported with the first text, because only a capture needs it.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
+
+from memory_mcp.conversations import secret_formats
 
 PRIVATE = "[private]"
 MAX_LINE_CHARS = 4000  # of a line that is searched for secrets at once
+OVERLAP_CHARS = 300  # of a long line that are searched again with what follows them
 MIN_BARE_SECRET_CHARS = 6  # of a value without quotes
 
-_PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.DOTALL | re.IGNORECASE)
+_PRIVATE_TAG = re.compile(r"<\s*(/?)\s*private\b[^<>]*>", re.IGNORECASE)
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL)
 _PUTTY_KEY = re.compile(r"PuTTY-User-Key-File-\d.*?(?:Private-MAC: \S+|\Z)", re.DOTALL)
+_NO_TOKEN = re.compile(r"[^\w+/=.~-]")
 _VARIABLE = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+[\[(]?")  # such as process.env.API_KEY
 _UNLIKELY = {"IPPublicDetector", "HexHighEntropyString", "Base64HighEntropyString", "PrivateKeyDetector"}
 """Detectors that are not used: addresses are no secrets, high entropy is that of every commit and path as well, and
 private keys are left out as whole blocks."""
 
-# Formats that their owners published and detect-secrets 1.5 does not know.
-_FURTHER = {
-    "Anthropic key": r"sk-ant-[\w-]{20,}",
-    "OpenAI key": r"sk-(?:proj|svcacct|admin)-[\w-]{20,}",
-    "Google API key": r"AIza[\w-]{35}",
-    "Google OAuth token": r"ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}",
-    "GitHub token": r"github_pat_\w{22,}",
-    "Hugging Face token": r"hf_[A-Za-z0-9]{30,}",
-    "DigitalOcean token": r"do[opr]_v1_[a-f0-9]{64}",
-    "Shopify token": r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
-    "Grafana token": r"gl(?:sa|c)_[\w=+/-]{32,}",
-    "Databricks token": r"dapi[a-f0-9]{32}",
-    "Linear key": r"lin_api_[A-Za-z0-9]{32,}",
-    "Notion token": r"ntn_[A-Za-z0-9]{40,}|secret_[A-Za-z0-9]{43}",
-    "Postman key": r"PMAK-[a-f0-9]{24}-[a-f0-9]{34}",
-    "Vault token": r"hv[sbr]\.[\w-]{20,}",
-    "Slack token": r"xapp-\d-[A-Z0-9]+-\d+-[a-z0-9]+",
-    "Sentry token": r"sntry[su]_[\w=+/-]{30,}",
-    "Doppler token": r"dp\.(?:pt|st|ct|sa)\.[A-Za-z0-9.]{40,}",
-    "age key": r"AGE-SECRET-KEY-1[A-Z0-9]{50,}",
-    "Memory MCP key": r"mmcp_[0-9A-Za-z]{12}_[\w-]{43}",
-    "bearer token": r"(?i:bearer)\s+[\w.~+/=-]{20,}",
-}
-
 
 def redact(text: str) -> str:
     """The text without private parts, and with the kind of each secret in its place."""
-    text = _PRIVATE.sub(PRIVATE, text)
+    text = _without_private(text)
     for block in (_PRIVATE_KEY, _PUTTY_KEY):
         text = block.sub(_mark("Private Key"), text)
-    return "".join(_redact_line(piece) for line in text.splitlines(keepends=True) for piece in _pieces(line))
+    return "".join(map(_redact_long_line, text.splitlines(keepends=True)))
+
+
+def _without_private(text: str) -> str:
+    """A private part may hold another one. One that is not closed goes on to the end."""
+    kept, begin, depth = "", 0, 0
+    for tag in _PRIVATE_TAG.finditer(text):
+        if not tag[1]:
+            kept += text[begin : tag.start()] + PRIVATE if depth == 0 else ""
+            depth += 1
+        elif depth > 0:
+            depth, begin = depth - 1, tag.end()
+    return kept + text[begin:] if depth == 0 else kept
+
+
+def _redact_long_line(line: str) -> str:
+    """In parts, so that the patterns stay fast. Each is searched with the end of the one before it: a name and its
+    secret may be in two parts."""
+    done, end = "", ""
+    for piece in _pieces(line):
+        redacted = _redact_line(end + piece)
+        cut = max(0, len(redacted) - OVERLAP_CHARS)
+        done, end = done + redacted[:cut], redacted[cut:]
+    return done + end
 
 
 def _pieces(line: str) -> Iterator[str]:
-    """Parts of a long line, cut at spaces, so that the patterns stay fast."""
+    """Parts of a long line, cut where no token can be."""
     while len(line) > MAX_LINE_CHARS:
-        end = line.rfind(" ", 1, MAX_LINE_CHARS)
-        end = MAX_LINE_CHARS if end < 0 else end
+        ends = [one.end() for one in _NO_TOKEN.finditer(line, 1, MAX_LINE_CHARS)]
+        end = ends[-1] if ends else MAX_LINE_CHARS
         yield line[:end]
         line = line[end:]
     yield line
@@ -69,7 +72,22 @@ def _redact_line(line: str) -> str:
         line = pattern.sub(_mark(kind), line)
     for secret in _named_secrets(line):
         line = line.replace(secret, _mark("Secret Keyword"))
-    return line
+    for kind, pattern, must_look_secret in _value_patterns():
+        line = pattern.sub(partial(_marked, kind, must_look_secret), line)
+    return secret_formats.RANDOM.sub(_marked_random, line)
+
+
+def _marked(kind: str, must_look_secret: bool, found: re.Match[str]) -> str:
+    """The match with its first group replaced."""
+    value = found[1]
+    if value.startswith("[secret:") or (must_look_secret and not _has_digits(value)):
+        return found[0]
+    start, end = found.span(1)
+    return found[0][: start - found.start()] + _mark(kind) + found[0][end - found.start() :]
+
+
+def _marked_random(found: re.Match[str]) -> str:
+    return _mark("random text") if secret_formats.is_random(found[0]) else found[0]
 
 
 def _mark(kind: str) -> str:
@@ -81,7 +99,7 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
     from detect_secrets.plugins.base import RegexBasedDetector
 
-    further = [(kind, re.compile(pattern)) for kind, pattern in _FURTHER.items()]
+    further = [(kind, re.compile(pattern)) for kind, pattern in secret_formats.TOKENS.items()]
     known = [
         (str(detector.secret_type), pattern)
         for detector in cast(Iterable[Any], get_mapping_from_secret_type_to_class().values())
@@ -89,6 +107,13 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
         for pattern in detector().denylist
     ]
     return further + known
+
+
+@cache
+def _value_patterns() -> list[tuple[str, re.Pattern[str], bool]]:
+    """With whether a value must look like a secret."""
+    plain = [(kind, re.compile(one), False) for kind, one in secret_formats.PLAIN_VALUES.items()]
+    return plain + [(kind, re.compile(one), True) for kind, one in secret_formats.WORDLIKE_VALUES.items()]
 
 
 def _named_secrets(line: str) -> Iterator[str]:
@@ -108,6 +133,11 @@ def _named_secrets(line: str) -> Iterator[str]:
 def _looks_secret(value: str) -> bool:
     bare = value.rstrip(".,;:!?)")
     return len(value) >= MIN_BARE_SECRET_CHARS and not bare.isalpha() and not _VARIABLE.fullmatch(bare)
+
+
+def _has_digits(value: str) -> bool:
+    """Whether it is neither a word, nor a name of several words, nor a number."""
+    return any(one.isdigit() for one in value) and any(one.isalpha() for one in value)
 
 
 @cache
