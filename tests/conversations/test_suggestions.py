@@ -8,7 +8,13 @@ from memory_mcp import tokens
 from memory_mcp.app import App
 from memory_mcp.caller import Caller
 from memory_mcp.cli.common import new_session
-from memory_mcp.conversations.suggestions import MIN_CLOSENESS, MIN_LEXICAL, is_clear
+from memory_mcp.conversations.suggestions import (
+    MIN_CLOSENESS,
+    MIN_CLOSENESS_BY_NAME,
+    MIN_LEXICAL,
+    is_clear,
+    names_in,
+)
 from memory_mcp.errors import NotFound
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.texts import Match
@@ -73,6 +79,23 @@ def test_words_decide_only_where_meaning_is_unknown(closeness: float | None, lex
     assert is_clear(Match("ref", "", "", 0.5, None, lexical, closeness=closeness)) is is_wanted
 
 
+@pytest.mark.parametrize(
+    ("prompt", "text", "closeness", "is_wanted"),
+    [
+        ("What did Caroline buy?", "Caroline: I bought a lamp.", MIN_CLOSENESS_BY_NAME, True),
+        ("What did Caroline buy?", "Caroline: I bought a lamp.", MIN_CLOSENESS_BY_NAME - 0.01, False),
+        ("What did Caroline buy?", "Carolines: I bought a lamp.", MIN_CLOSENESS - 0.01, False),
+        ("What did caroline buy?", "Caroline: I bought a lamp.", MIN_CLOSENESS - 0.01, False),
+        ("Explain it to me. What is it?", "What did you Explain?", MIN_CLOSENESS - 0.01, False),
+    ],
+)
+def test_a_memory_with_a_name_of_the_prompt_may_be_farther_away(
+    prompt: str, text: str, closeness: float, is_wanted: bool
+) -> None:
+    match = Match("ref", "", text, 0.5, None, 0.0, closeness=closeness)
+    assert is_clear(match, names_in(prompt)) is is_wanted
+
+
 @pytest.mark.parametrize("options", [{"hook_prompt_tokens": "120"}])
 def test_a_suggestion_keeps_to_its_limit(app: App, caller: Caller, hook: Hook, options: dict[str, Any]) -> None:
     for number in range(5):
@@ -121,3 +144,24 @@ def test_a_memory_that_matches_much_less_than_the_best_is_not_given(app: App, ca
     text = given(hook("UserPromptSubmit", prompt="when are invoices archived after years?"))
     assert "ten years" in text
     assert "Ann" not in text
+
+
+def test_a_prompt_is_searched_without_what_the_client_put_into_it(app: App, caller: Caller, hook: Hook) -> None:
+    """Gemini CLI writes the digest of the start before the first prompt, in escaped form."""
+    app.notes.writer.create(
+        caller, Author(), NewNote("Invoices are archived after ten years.", namespace="project/billing")
+    )
+    digest = "&lt;memory-mcp&gt;\n" + "- Ann likes green tea. (memory://note/1)\n" * 100 + "&lt;/memory-mcp&gt;"
+    prompt = f"<hook_context>{digest}</hook_context>\n\nwhen are invoices archived?"
+    assert "ten years" in given(hook("BeforeAgent", client="gemini-cli", prompt=prompt))
+
+
+@pytest.mark.parametrize(("trigger", "is_shown"), [("auto", False), ("manual", True)])
+def test_an_automatic_compression_of_gemini_cli_may_be_none(
+    app: App, caller: Caller, hook: Hook, trigger: str, is_shown: bool
+) -> None:
+    """Gemini CLI calls PreCompress in every turn, before it looks at how much was said."""
+    transcript = str(TRANSCRIPTS / "gemini-cli.jsonl")
+    hook("PreCompress", client="gemini-cli", trigger=trigger, transcript_path=transcript)
+    answer = hook("BeforeAgent", client="gemini-cli", prompt="which database for invoices", transcript_path=transcript)
+    assert bool(given(answer)) is is_shown

@@ -15,7 +15,7 @@ COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 def confirm_change(plan: ConfigPlan) -> None:
     if not sys.stdin.isatty():
-        raise Invalid("Nothing was written: stdin is not a terminal. Check the change above, then give --yes.")
+        raise Invalid("Nothing was written: stdin is not a terminal. --dry-run shows all changes, --yes writes them.")
     if not confirm(f"Write this to {plan.file}?"):
         print_text("Nothing was written.")
         raise typer.Exit(1)

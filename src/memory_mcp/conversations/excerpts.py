@@ -13,10 +13,10 @@ from memory_mcp.conversations.model import GivenMemory
 from memory_mcp.conversations.texts import FRAME_TOKENS
 from memory_mcp.families.texts import Match
 
-# Chosen on LoCoMo, MIN_SCORE on all of it and the others on its even conversations: docs/benchmarks.md#memory-by-itself
-MIN_SCORE = 0.4  # of the best one: a memory that matches less is not shown
+# Chosen on the even conversations of LoCoMo: docs/benchmarks.md#memory-by-itself
+MIN_SCORE = 0.3  # of the best one: a memory that matches less is not shown
 SHARPNESS = 3.0  # the power of a score, relative to the best one: how much less the next ones are worth
-NEAR_WEIGHT, NEAR_DECAY = 0.5, 0.7  # of a match, for the messages beside it, and for each one farther away
+NEAR_WEIGHT, NEAR_DECAY = 0.3, 0.5  # of a match, for the messages beside it, and for each one farther away
 LENGTH_WEIGHT = 0.15  # the power of a line's length: how much less long ones are worth
 
 GAP = "… "  # before a line that does not follow the one above it

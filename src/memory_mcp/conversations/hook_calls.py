@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from memory_mcp.conversations import transcripts
 from memory_mcp.conversations.model import HookCall
 from memory_mcp.errors import Invalid
-from memory_mcp.hooks.events import MOMENTS
+from memory_mcp.hooks.events import COMPACTIONS, MOMENTS
 from memory_mcp.invisible_characters import show
 
 MAX_SESSION_ID_CHARS = 200
@@ -15,7 +16,11 @@ CONTINUED = ("resume", "compact", "fork")  # sources of a start
 
 
 def parse(client: str, event: str, payload: Mapping[str, Any]) -> HookCall:
-    """Raises Invalid for an event that hooks do not handle, or without a conversation."""
+    """What a client asks for. Its prompt is without what the client put into it, as Gemini CLI does with a digest.
+
+    Gemini CLI calls an automatic PreCompress in every turn, mostly without a compaction.
+
+    Raises Invalid for an event that hooks do not handle, or without a conversation."""
     if event not in MOMENTS:
         raise Invalid(f"{event} is no event that hooks handle. There are {', '.join(MOMENTS)}.", field="event")
     session_id = _text(payload, "session_id", "conversation_id")
@@ -31,8 +36,9 @@ def parse(client: str, event: str, payload: Mapping[str, Any]) -> HookCall:
         session_id,
         Path(folder) if folder else None,
         Path(transcript) if transcript else None,
-        _text(payload, "prompt")[:MAX_PROMPT_CHARS],
+        transcripts.without_insertions(_text(payload, "prompt"))[:MAX_PROMPT_CHARS],
         is_continued=_text(payload, "source") in CONTINUED,
+        is_compaction=event in COMPACTIONS and not (event == "PreCompress" and _text(payload, "trigger") == "auto"),
     )
 
 

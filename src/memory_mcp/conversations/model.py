@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memory_mcp.families.notes.addresses import conversation_ref
-from memory_mcp.hooks.events import COMPACTIONS, HookMoment
+from memory_mcp.hooks.events import HookMoment
 from memory_mcp.time_spans import ANY_TIME, Span
 
 Role = Literal["user", "assistant", "tool"]
@@ -25,11 +25,7 @@ class HookCall:
     transcript: Path | None = None
     prompt: str = ""
     is_continued: bool = False  # at the start: the conversation went on before, and may have been compacted
-
-    @property
-    def is_compaction(self) -> bool:
-        """Whether the client is about to replace what was said by a summary."""
-        return self.event in COMPACTIONS
+    is_compaction: bool = False  # the client is about to replace what was said by a summary
 
     @property
     def conversation(self) -> str:

@@ -1,5 +1,6 @@
 """The memories that clearly answer a prompt: a few of them, or none."""
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -32,11 +33,16 @@ MAX_QUERY_CHARS = 1000
 MAX_TITLE_CHARS = 80
 MAX_MATCH_CHARS = 800
 MAX_NEAR_CHARS = 400
-MAX_DISTANCE = 3  # of messages that are shown with one that matches
+MAX_DISTANCE = 2  # of messages that are shown with one that matches
 
-# Measured on LoCoMo: docs/benchmarks.md#memory-by-itself
-MIN_CLOSENESS = 0.40  # of the nearest memory, for a prompt to get any
+# Chosen on the even conversations of LoCoMo: docs/benchmarks.md#memory-by-itself
+MIN_CLOSENESS = 0.42  # of the nearest memory, for a prompt to get any
+MIN_CLOSENESS_BY_NAME = 0.34  # of one with a name that the prompt has, too
 MIN_LEXICAL = 0.7  # the same where no vectors can be compared
+
+
+_NAME = re.compile(r"(?<=[\w,;:)\"'] )[A-Z][a-z]\w+")  # a capital within a sentence
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,8 @@ class Suggestions:
         found = {match.ref: match for match in self._matches(caller, session, project, query)}
         around = self._around(caller, list(found.values()), context)
         found = {ref: match for ref, match in found.items() if ref in around or match.facts.source != SOURCE}
-        if not any(map(is_clear, found.values())):
+        names = names_in(query)
+        if not any(is_clear(match, names) for match in found.values()):
             return Suggested(why=f"none of {len(found)} memories clearly answers the prompt")
         new = [match for ref, match in found.items() if ref not in context.given]
         lines = [line for line in _lines(new, around) if line.given.ref not in context.given]
@@ -133,11 +140,21 @@ class Suggestions:
         return " ".join(filter(None, ["-", day(match.facts.created_at), kind, f"({ref})"]))
 
 
-def is_clear(match: Match) -> bool:
-    """Whether a match is near enough to be put in front of a model that did not look for it."""
-    if match.closeness is not None:
-        return match.closeness >= MIN_CLOSENESS
-    return (match.lexical or 0.0) >= MIN_LEXICAL
+def names_in(prompt: str) -> frozenset[str]:
+    """Of people, places and products: the words with a capital that begin no sentence."""
+    return frozenset(_NAME.findall(prompt))
+
+
+def is_clear(match: Match, names: frozenset[str] = frozenset()) -> bool:
+    """Whether a match is near enough to be put in front of a model that did not look for it. One with a name that the
+    prompt has may be a little farther away."""
+    if match.closeness is None:
+        return (match.lexical or 0.0) >= MIN_LEXICAL
+    if match.closeness >= MIN_CLOSENESS:
+        return True
+    return match.closeness >= MIN_CLOSENESS_BY_NAME and not names.isdisjoint(
+        _WORD.findall(f"{match.title} {match.snippet}")
+    )
 
 
 def _lines(matches: Sequence[Match], around: Mapping[str, Sequence[NearNote]]) -> Iterator[Line]:

@@ -157,7 +157,7 @@ def _of_gemini(record: Mapping[str, Any]) -> Iterator[Message]:
 def _parts(id_: str, role: Role, content: Any, at: str | None) -> Iterator[Message]:
     """What was said, and then tools in short."""
     blocks = content if isinstance(content, list) else [content]
-    written = _written("\n\n".join(filter(None, map(_text_of, blocks))))
+    written = without_insertions("\n\n".join(filter(None, map(_text_of, blocks))))
     if written and not _NOT_WRITTEN.match(written):
         yield Message(id_, role, written, at)
     for number, block in enumerate(blocks):
@@ -176,7 +176,8 @@ def _text_of(block: Any) -> str:
     return ""
 
 
-def _written(text: str) -> str:
+def without_insertions(text: str) -> str:
+    """What the user or the assistant wrote, without what the client put into it."""
     return _INSERTED.sub("", text).strip()
 
 
