@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
 
 import pytest
 
@@ -54,6 +56,21 @@ def running_server(*, is_durable: bool = False) -> Iterator[str]:
     finally:
         server.cleanup()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def new_database(server: str) -> Iterator[str]:
+    """The URL of a database of its own on a running server, dropped at the end."""
+    import psycopg
+
+    name = f"test_{uuid4().hex}"
+    parts = urlsplit(server)
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        try:
+            yield urlunsplit(parts._replace(path=f"/{name}"))
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 def empty(url: str) -> None:

@@ -44,6 +44,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "engines.__init__",
         "engines.texts",
         "engines.table_set",
+        "engines.row_copy",
         "engines.postgres",
         "engines.transactions",
         "engines.files",

@@ -13,6 +13,7 @@ import pytest
 
 from memory_mcp.families.maintenance import Finding
 from memory_mcp.families.notes.model import NoteQuery
+from memory_mcp.maintenance import Restore
 from tests.maintenance.sample_data import LOCAL, PORTAL, answer, furnish, maintenance_of, opened, run
 
 
@@ -239,6 +240,7 @@ def test_portals_are_opened_and_checked(tmp_path: Path) -> None:
     assert [one.state for one in check_data_dir(tmp_path, repair=True)] == ["repaired"]
     assert check_data_dir(tmp_path) == []
     with maintenance_of(tmp_path) as maintenance:
+        assert isinstance(maintenance.restore, Restore)
         maintenance.restore._stop_engines()
     for path in folder.glob("db/store/*/*/*/data.bin"):
         data = bytearray(path.read_bytes())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.access import Audit, Keys, Limits, SignIns, Users, delete_folder, folder_of, server_db
 from memory_mcp.app.older_servers import wait_for_older_servers
-from memory_mcp.app.postgres import create_peers, open_pool, shared_rows
+from memory_mcp.app.postgres import create_peers, delete_rows, open_pool, shared_rows
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.changes import KEYS_TOPIC, Change
 from memory_mcp.clock import Clock, utc_now
@@ -140,5 +140,5 @@ def _delete_data(settings: Settings, clock: Clock, pool: PostgresPool | None, us
         with closing(open_database(settings, clock, hubs.FILE, path)) as records:
             hubs.delete_user(records, user)
     if pool is not None:
-        pool.delete_tenant(user)
+        delete_rows(pool, user)
     delete_folder(settings.data_dir, user)

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from memory_mcp.access.usage import Analytics, Coverage
 from memory_mcp.app.access import Access, ServerDatabases, create_access, open_server_databases
@@ -36,6 +36,9 @@ from memory_mcp.settings import Settings
 from memory_mcp.sync import LINK_FILE, Sync, SyncWorker
 from memory_mcp.sync.model import Replica
 
+if TYPE_CHECKING:
+    from memory_mcp.engines.postgres.pool import PostgresPool
+
 log = logging.getLogger(__name__)
 
 
@@ -58,6 +61,7 @@ class App:
     sync: Sync
     sync_worker: SyncWorker
     databases: Collection[Database]  # the open ones
+    postgres: "PostgresPool | None"  # connections to the database of --database-url
 
     @property
     def vault(self) -> Vault:
@@ -222,6 +226,7 @@ def _create_app(context: Context, own: ServerDatabases, served: dict[str, Family
         sync=sync,
         sync_worker=SyncWorker(sync, partial(_linked_users, settings.data_dir), settings.sync_seconds),
         databases=context.databases,
+        postgres=own.postgres,
     )
 
 

@@ -13,25 +13,38 @@ from memory_mcp.access import folder_of
 from memory_mcp.app.access import use_data_dir
 from memory_mcp.app.composition import App, embedding_options
 from memory_mcp.app.older_servers import database_kinds
+from memory_mcp.app.postgres import open_pool, shared_rows
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
-from memory_mcp.errors import Unavailable
+from memory_mcp.engines.files import data_directory
+from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.families import registry
 from memory_mcp.families.context import open_database
 from memory_mcp.families.family import Family
 from memory_mcp.families.portals.composition import create_portals
+from memory_mcp.families.portals.operations import Portals
+from memory_mcp.sessions import LeasedServers, Servers, live_db
 from memory_mcp.settings import Settings
 
 if TYPE_CHECKING:
+    from memory_mcp.engines.postgres.pool import PostgresPool
     from memory_mcp.maintenance import Backup, Doctor, Layout, MigrationRun, Restore
+    from memory_mcp.maintenance.database import (
+        DatabaseBackup,
+        DatabaseContent,
+        DatabaseDoctor,
+        DatabaseMigration,
+        DatabaseRestore,
+        EngineMove,
+    )
 
 
 @dataclass(frozen=True)
 class Maintenance:
-    backup: Backup
-    restore: Restore
-    doctor: Doctor
-    migration: MigrationRun
+    backup: Backup | DatabaseBackup
+    restore: Restore | DatabaseRestore
+    doctor: Doctor | DatabaseDoctor
+    migration: MigrationRun | DatabaseMigration
 
 
 @contextmanager
@@ -50,8 +63,11 @@ def open_maintenance(
     """
     from memory_mcp import maintenance  # a server that starts does not need it
 
-    refuse_with_database_url(settings)
-    layout = _layout(settings, families.values())
+    if settings.database_url:
+        with _open_database_maintenance(settings, clock, families) as parts:
+            yield parts
+        return
+    layout = data_layout(settings, families.values())
     open_file = partial(open_database, settings, clock)
     with ExitStack() as stack:
         if not alone:
@@ -74,22 +90,62 @@ def open_maintenance(
         )
 
 
-def backup_of(app: App, clock: Clock = utc_now) -> Backup:
+@contextmanager
+def _open_database_maintenance(
+    settings: Settings, clock: Clock, families: dict[str, Family[Any]]
+) -> Iterator[Maintenance]:
+    from memory_mcp.maintenance.database import DatabaseBackup, DatabaseDoctor, DatabaseMigration, DatabaseRestore
+
+    with use_data_dir(settings.data_dir), _open_content(settings, clock, families) as content:
+        data_directory.prepare(settings.data_dir)
+        yield Maintenance(
+            DatabaseBackup(content), DatabaseRestore(content), DatabaseDoctor(content), DatabaseMigration(content)
+        )
+
+
+@contextmanager
+def open_engine_move(
+    settings: Settings, *, clock: Clock = utc_now, families: dict[str, Family[Any]] = registry.FAMILIES
+) -> Iterator[EngineMove]:
+    """Moves between files and the database of the settings. The caller has exclusive use of the files."""
+    from memory_mcp.maintenance.database import EngineMove
+
+    with _open_content(settings, clock, families) as content:
+        yield EngineMove(content)
+
+
+@contextmanager
+def _open_content(settings: Settings, clock: Clock, families: dict[str, Family[Any]]) -> Iterator[DatabaseContent]:
+    kinds = database_kinds(families.values())
+    with open_pool(settings, clock, kinds) as pool:
+        yield _database_content(settings, pool, clock, kinds)
+
+
+def _database_content(
+    settings: Settings, pool: PostgresPool, clock: Clock, kinds: tuple[DatabaseKind, ...]
+) -> DatabaseContent:
+    from memory_mcp.maintenance.database import DatabaseContent
+
+    def portals_of(chosen: Settings) -> Portals:
+        return create_portals(chosen, partial(folder_of, chosen.data_dir), Changes(), clock)
+
+    servers = LeasedServers(shared_rows(settings, pool, live_db.FILE), Servers(settings.data_dir / "servers"))
+    return DatabaseContent(pool, settings, kinds, clock, lambda: len(servers.running()), portals_of)
+
+
+def backup_of(app: App, clock: Clock = utc_now) -> Backup | DatabaseBackup:
     """The backup of a running server's data."""
     from memory_mcp import maintenance
 
-    refuse_with_database_url(app.settings)
     families = [one.family for one in app.opened.values()]
-    return maintenance.Backup(_layout(app.settings, families), app.portals, clock)
+    if app.postgres is not None:
+        from memory_mcp.maintenance.database import DatabaseBackup
+
+        return DatabaseBackup(_database_content(app.settings, app.postgres, clock, database_kinds(families)))
+    return maintenance.Backup(data_layout(app.settings, families), app.portals, clock)
 
 
-def refuse_with_database_url(settings: Settings) -> None:
-    """Raises Unavailable where work on the data directory's files would miss what PostgreSQL has."""
-    if settings.database_url:
-        raise Unavailable("This works only on files so far. Use PostgreSQL's own tools, such as pg_dump.")
-
-
-def _layout(settings: Settings, families: Iterable[Family[Any]]) -> Layout:
+def data_layout(settings: Settings, families: Iterable[Family[Any]] = registry.FAMILIES.values()) -> Layout:
     from memory_mcp import maintenance
 
     return maintenance.Layout(settings.data_dir, settings.vault_path, database_kinds(families))

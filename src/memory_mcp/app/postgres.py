@@ -42,6 +42,14 @@ def shared_rows(settings: Settings, pool: PostgresPool, kind: DatabaseKind) -> S
     return SharedRows(pool, kind.tables, durable=settings.durability == "full" and not kind.is_cache)
 
 
+def delete_rows(pool: PostgresPool, user: str) -> None:
+    """Delete everything that a user has."""
+    from memory_mcp.engines.postgres.tenants import write_all_tenants
+
+    with write_all_tenants(pool) as everything:
+        everything.delete(user)
+
+
 def create_peers(settings: Settings) -> Peers:
     """The other servers on the same database, or on the same data directory."""
     if not settings.database_url:
@@ -59,7 +67,7 @@ def check_settings(settings: Settings, families: Mapping[str, Family[Any]], serv
             f"PostgreSQL keeps vectors of at most {MAX_VECTOR_LENGTH} numbers. Set MEMORY_MCP_EMBEDDING_DIM to less.",
             field="embedding_dim",
         )
-    movable = [name for name, family in families.items() if _has_tables(family)]
+    movable = [name for name, family in families.items() if is_in_postgres(family)]
     if left := [name for name in served if name not in movable]:
         raise Invalid(
             f"{left[0]} is not in PostgreSQL yet. With --database-url, use --families {','.join(movable)}.",
@@ -67,5 +75,6 @@ def check_settings(settings: Settings, families: Mapping[str, Family[Any]], serv
         )
 
 
-def _has_tables(family: Family[Any]) -> bool:
+def is_in_postgres(family: Family[Any]) -> bool:
+    """Whether a server with --database-url can serve it."""
     return bool(family.databases) and all(kind.postgres for kind in family.databases)

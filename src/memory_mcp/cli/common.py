@@ -37,6 +37,15 @@ DataDir = Annotated[
         show_default="the user data folder",
     ),
 ]
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url",
+        metavar="<url>",
+        help="PostgreSQL instead of files: postgresql://user@host/database.",
+        show_default=False,
+    ),
+]
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # Typer exports no name for it
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -78,12 +87,14 @@ def report_as_usage_error() -> Iterator[None]:
         raise typer.BadParameter(exc.text_for_owner) from exc
 
 
-def chosen_settings(data_dir: Path | None, *, creates: bool = False) -> settings.Settings:
+def chosen_settings(
+    data_dir: Path | None, *, database_url: str | None = None, creates: bool = False
+) -> settings.Settings:
     """The settings of a data directory. Raises NotFound if one is given, by --data-dir or its variable, that is
     missing, unless the verb creates it: a misspelt path must not become a new folder. Raises Invalid for a folder of
     other files."""
     with report_as_usage_error():
-        loaded = settings.load({"data_dir": data_dir})
+        loaded = settings.load({"data_dir": data_dir, "database_url": database_url})
     chosen = loaded.settings
     if creates:
         data_directory.require_no_other_files(chosen.data_dir)
@@ -120,9 +131,10 @@ def use_app(
 
 
 @contextmanager
-def use_maintenance(data_dir: Path | None) -> Iterator[Maintenance]:
-    """Open the parts that back up, restore, check and migrate the files."""
-    with open_maintenance(chosen_settings(data_dir)) as maintenance:
+def use_maintenance(data_dir: Path | None, database_url: str | None = None) -> Iterator[Maintenance]:
+    """Open the parts that back up, restore, check and migrate the data."""
+    chosen = chosen_settings(data_dir, database_url=database_url, creates=database_url is not None)
+    with open_maintenance(chosen) as maintenance:
         yield maintenance
 
 

@@ -17,6 +17,7 @@ from memory_mcp.app import open_maintenance
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import (
     AsJson,
+    DatabaseUrl,
     DataDir,
     caller_for,
     parse_path,
@@ -25,6 +26,7 @@ from memory_mcp.cli.common import (
     use_app,
     use_maintenance,
 )
+from memory_mcp.cli.engine_moves import move_between_engines
 from memory_mcp.cli.output import console, counted, print_json, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.engines.files.data_dir_lock import RESTORING
@@ -50,13 +52,17 @@ COLOURS = {"notice": "cyan", "problem": "red", "repaired": "green"}
 def backup(
     file: Annotated[Path, typer.Argument(help="The file to write; an earlier backup is replaced.", metavar="FILE")],
     data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Write all data to one file (a zip). Servers may run meanwhile.
 
     It contains every write that was acknowledged before it began. Example: memory-mcp backup ~/memory.zip
     """
-    with use_maintenance(data_dir) as maintenance, show_progress(as_json, if_interrupted=NO_BACKUP) as report_progress:
+    with (
+        use_maintenance(data_dir, database_url) as maintenance,
+        show_progress(as_json, if_interrupted=NO_BACKUP) as report_progress,
+    ):
         made = maintenance.backup.make(file, report_progress)
     if as_json:
         print_json({**vars(made), "left_out": [vars(one) for one in made.left_out]})
@@ -70,14 +76,16 @@ def backup(
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `memory-mcp backup` wrote.", metavar="FILE")],
     data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Replace all data with a backup, after checking every part of the backup.
 
-    The replaced data is moved to another folder, not deleted. Refused while servers use the data directory.
+    The replaced data is moved to another folder, not deleted; with --database-url it is written to a backup in the data
+    directory. Refused while servers use the data.
     """
     with report_as_usage_error():
-        chosen, former_vault = settings_for_restore({"data_dir": data_dir})
+        chosen, former_vault = settings_for_restore({"data_dir": data_dir, "database_url": database_url})
         require_no_other_files(chosen.data_dir)
     with (
         open_maintenance(chosen, alone=True, former_vault=former_vault) as maintenance,
@@ -87,7 +95,8 @@ def restore(
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
         return
-    print_text(f"{done.data_dir} is restored as of {done.cut_at}: {counted(done.files, 'files')}.")
+    place = "The database" if chosen.database_url else done.data_dir
+    print_text(f"{place} is restored as of {done.cut_at}: {counted(done.files, 'files')}.")
     if done.aside:
         print_text(f"The replaced data is in {done.aside}. Delete it when you no longer need it.")
     for notice in done.notices:
@@ -100,6 +109,7 @@ def restore(
 def doctor(
     repair: Annotated[bool, typer.Option("--repair", help="Repair what is safe to repair.")] = False,
     data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Check every database, index, file and setting; with --repair, repair what is safe.
@@ -107,8 +117,9 @@ def doctor(
     Exits with 0 if there are no problems or all are repaired, with 1 if problems are left. A notice, such as of a
     missing model, is no problem; with --json, `well` is true only if there is neither.
     """
-    chosen, trouble = _settings(data_dir)
-    require_data_dir(chosen.data_dir)
+    chosen, trouble = _settings(data_dir, database_url)
+    if not chosen.database_url:
+        require_data_dir(chosen.data_dir)
     with (
         open_maintenance(chosen) as maintenance,
         show_progress(as_json, if_interrupted=CHECK_STOPPED) as report_progress,
@@ -127,13 +138,35 @@ def doctor(
         raise typer.Exit(1)
 
 
-def migrate(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+def migrate(
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="Move everything to this PostgreSQL.", metavar="<url>", show_default=False),
+    ] = None,
+    to_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--to-dir",
+            parser=parse_path,
+            help="Move everything from PostgreSQL to files in this folder.",
+            metavar="<path>",
+            show_default=False,
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
     """Migrate every file to this version's schema now, instead of when it is first used.
 
-    Each file is copied to backups/ before it is changed.
+    Each file is copied to backups/ before it is changed. With --to, the data of all users moves to PostgreSQL, and with
+    --to-dir back: docs/postgres.md.
     """
+    if to is not None or to_dir is not None:
+        move_between_engines(data_dir, database_url, to, to_dir, as_json=as_json)
+        return
     with (
-        use_maintenance(data_dir) as maintenance,
+        use_maintenance(data_dir, database_url) as maintenance,
         show_progress(as_json, if_interrupted=MIGRATION_STOPPED) as report_progress,
     ):
         done = maintenance.migration.run(report_progress)
@@ -175,13 +208,14 @@ def _advice_on_restore(data_dir: Path) -> str:
     return RESTORE_UNFINISHED if (data_dir / RESTORING).exists() else NOT_RESTORED
 
 
-def _settings(data_dir: Path | None) -> tuple[settings.Settings, list[Finding]]:
+def _settings(data_dir: Path | None, database_url: str | None) -> tuple[settings.Settings, list[Finding]]:
     """The settings, without config.toml if it is invalid; then also a finding that says why."""
+    flags = {"data_dir": data_dir, "database_url": database_url}
     try:
-        return settings.load({"data_dir": data_dir}).settings, []
+        return settings.load(flags).settings, []
     except AppError as exc:
         with report_as_usage_error():
-            chosen = settings.load({"data_dir": data_dir}, config=False).settings
+            chosen = settings.load(flags, config=False).settings
         return chosen, [Finding("settings", "config.toml", "problem", exc.message)]
 
 

@@ -69,7 +69,7 @@ class Backup:
         moment, `cut_at`; each portal is from its own earlier moment.
         """
         target = expand_home(target).absolute()
-        _check_target(target)
+        check_target(target)
         began_at = precise_stamp(self._clock())
         with translate_write_errors(target), staging(target.parent) as folder:
             part = folder / "backup.zip"
@@ -91,7 +91,7 @@ class Backup:
                 digest = file_digest(written, "sha256").hexdigest()
             if left_out and target.exists():  # the former one may have the missing parts
                 target = target.with_name(f"{target.stem}-incomplete{target.suffix}")
-                _check_target(target)
+                check_target(target)
             part.replace(target)
             sync(target.parent)
         return BackupResult(
@@ -304,7 +304,7 @@ def _archive_name(tenant: Tenant, store: Store, kinds: Sequence[DatabaseKind]) -
     return f"{tenant.prefix}{name}" if name != "." and archive.is_allowed(probe, kinds) else None
 
 
-def _check_target(target: Path) -> None:
+def check_target(target: Path) -> None:
     if not target.parent.is_dir():
         raise NotFound(f"There is no folder {target.parent}. Create it first.")
     if target.is_dir():

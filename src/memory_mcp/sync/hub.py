@@ -38,7 +38,13 @@ from memory_mcp.sync.storage import hub as storage
 
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4348)  # "MMCH"
 FILE = DatabaseKind(
-    "hub", SCHEMA, "hub.db", is_shared=True, is_locked_first=True, postgres=Path(__file__).parent / "postgres"
+    "hub",
+    SCHEMA,
+    "hub.db",
+    is_shared=True,
+    is_locked_first=True,
+    postgres=Path(__file__).parent / "postgres",
+    owner_column="user_id",
 )
 PUSHES_A_MINUTE = 120  # per user
 

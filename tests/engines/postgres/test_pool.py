@@ -9,7 +9,7 @@ import pytest
 
 from memory_mcp.engines.postgres import migrations
 from memory_mcp.engines.postgres.pool import PostgresPool
-from memory_mcp.engines.postgres.tenants import PostgresTenants, TenantRows
+from memory_mcp.engines.postgres.tenants import PostgresTenants, TenantRows, write_all_tenants
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.errors import Invalid, Unavailable, Unusable
 from tests.engines.postgres.conftest import TABLES
@@ -38,7 +38,8 @@ def test_a_tenant_sees_its_own_rows_alone(tenants: PostgresTenants, pool: Postgr
         tx.all("UPDATE sync_tombstones SET stamp = 'changed'")
         tx.all("DELETE FROM sync_tombstones")
     assert (ids(ada), ids(bob)) == (["a", "shared"], [])
-    pool.delete_tenant("ada")
+    with write_all_tenants(pool) as everything:
+        everything.delete("ada")
     assert ids(ada) == []
 
 

@@ -13,7 +13,7 @@ from memory_mcp.clock import Clock, utc_now
 from memory_mcp.engines.postgres import migrations, values
 from memory_mcp.engines.postgres.migrations import APP_ROLE
 from memory_mcp.engines.table_set import TableSet
-from memory_mcp.engines.transactions import WRITE_TIMEOUT_S, PoolStats
+from memory_mcp.engines.transactions import PoolStats
 from memory_mcp.errors import Unavailable, Unusable
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
@@ -65,16 +65,6 @@ class PostgresPool:
 
     def close(self) -> None:
         self._connections.close()
-
-    def delete_tenant(self, user: str) -> None:
-        """Delete all rows of a user, in every table, with all parts."""
-        with self.transaction("BEGIN", migrations.BASE, user, timeout_s=WRITE_TIMEOUT_S) as connection:
-            parts = connection.execute(b"SELECT part FROM tenant_parts").fetchall()
-            tables = connection.execute(TENANT_TABLES.encode()).fetchall()
-            for tenant in (*(part_tenant(user, name) for (name,) in parts), user):
-                connection.execute(b"SELECT set_config('memory.tenant', $1, true)", (tenant,))
-                for (name,) in tables:
-                    connection.execute(f"DELETE FROM {name}".encode())
 
     def stats(self) -> PoolStats:
         found = self._connections.get_stats()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from memory_mcp.engines.postgres.migrations import BASE
 from memory_mcp.engines.postgres.pool import TENANT_TABLES, PostgresPool, Statement, part_tenant
 from memory_mcp.engines.postgres.transactions import LOCK, PostgresRead, PostgresWrite
 from memory_mcp.engines.table_set import TableSet
@@ -67,6 +68,51 @@ class SharedRows(TenantRows):
 
     def on_open(self, callback: Callable[[Any], None]) -> None:
         callback(self)
+
+
+class AllTenants:
+    """One transaction over the rows of many tenants, for moving them and for backups."""
+
+    def __init__(self, tx: PostgresRead) -> None:
+        self._tx = tx
+
+    def rows(self, tables: TableSet, tenant: str) -> PostgresRead:
+        """The transaction, for the rows of this tenant from now on."""
+        self._tx.all(_SET_TENANT, {"tenant": tenant, "search_path": tables.search_path})
+        return self._tx
+
+    def written_rows(self, tables: TableSet, tenant: str) -> PostgresWrite:
+        """The same, to change them. Raises TypeError if the transaction only reads."""
+        tx = self.rows(tables, tenant)
+        if not isinstance(tx, PostgresWrite):
+            raise TypeError("This transaction only reads.")
+        return tx
+
+    def delete(self, user: str) -> None:
+        """Delete all rows of a user, in every table, with all parts."""
+        parts = self.rows(BASE, user).all("SELECT part FROM tenant_parts")
+        for tenant in (*(part_tenant(user, name) for (name,) in parts), user):
+            tx = self.rows(BASE, tenant)
+            for (table,) in tx.all(TENANT_TABLES):
+                tx.all(f"DELETE FROM {table}")
+
+
+@contextmanager
+def read_all_tenants(pool: PostgresPool) -> Iterator[AllTenants]:
+    """All rows as they are at one moment."""
+    with pool.transaction(_READ, BASE, SERVER_TENANT, timeout_s=WRITE_TIMEOUT_S) as connection:
+        yield AllTenants(PostgresRead(pool.now(), 0, connection))
+
+
+@contextmanager
+def write_all_tenants(pool: PostgresPool) -> Iterator[AllTenants]:
+    """Commit if the block finishes, undo everything if it raises."""
+    with (
+        pool.transaction("BEGIN", BASE, SERVER_TENANT, timeout_s=WRITE_TIMEOUT_S) as connection,
+        connection.pipeline(),
+    ):
+        connection.execute(b"SET CONSTRAINTS ALL DEFERRED")  # rows of a table may refer to later ones
+        yield AllTenants(PostgresWrite(pool.now(), 0, connection))
 
 
 class PostgresTenants:

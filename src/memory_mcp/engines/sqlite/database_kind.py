@@ -28,8 +28,14 @@ class DatabaseKind:
     is_locked_first: bool = False  # servers write other files while they hold its lock
     is_at_db_path: bool = False  # the setting db_path says where the local user's is
     postgres: Path | None = None  # the folder with its migrations for PostgreSQL; None: it is in files alone
+    owner_column: str | None = None  # of a shared file: names the user whose rows they are in PostgreSQL
+    derived_tables: tuple[str, ...] = ()  # in both engines, but `rebuild_index` fills them
+    part_paths: Callable[[Read], dict[str, str]] | None = None
+    """The paths of the files of `folders` below a user's folder, by their ids, from these rows."""
     is_indexed: Callable[[Read], bool] | None = None  # whether its full-text indexes hold everything
-    rebuild_index: Callable[[Write], None] | None = None  # fill its full-text indexes, which are empty
+    rebuild_index: Callable[[Write], None] | None = (
+        None  # fill its full-text indexes, which are empty; on either engine
+    )
     repair_index: Callable[[Write], None] | None = None  # add what is missing, each time that a server opens a file
 
     @property

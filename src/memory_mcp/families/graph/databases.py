@@ -8,6 +8,8 @@ from memory_mcp.engines.transactions import PartedDatabases, UserDatabase, UserD
 from memory_mcp.families.graph import storage
 from memory_mcp.families.graph.model import Project, Status
 
+PROJECTS, ARCHIVE = "projects", "archive"  # folders in a user's folder
+
 
 class ProjectDatabases(Protocol):
     """The registries of all users, and a database for each project."""
@@ -44,6 +46,11 @@ class ProjectDatabases(Protocol):
     def close(self) -> None: ...
 
 
+def file_path(project_id: str, status: Status) -> str:
+    """The path of a project's file below its user's folder; PostgreSQL has it, too, for a move to files."""
+    return f"{PROJECTS if status == 'active' else ARCHIVE}/{project_id}.db"
+
+
 @dataclass(frozen=True)
 class ProjectRows:
     """In PostgreSQL. A project is a part of its user's rows; only the registry knows whether it is archived."""
@@ -60,13 +67,13 @@ class ProjectRows:
     def create(self, tx: Write, user: str, project_id: str) -> str:
         with self.projects.in_new_part(tx, user, project_id):
             storage.add_project_row(tx)
-        return project_id
+        return file_path(project_id, "active")
 
     def open(self, user: str, project: Project) -> UserDatabase:
         return self.projects.part(user, project.id)
 
     def path(self, user: str, project: Project, status: Status) -> str:
-        return project.id
+        return file_path(project.id, status)
 
     def move(self, user: str, project: Project, after: Status) -> None:
         """Its rows stay where they are."""

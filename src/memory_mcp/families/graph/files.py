@@ -13,10 +13,11 @@ from memory_mcp.engines.sqlite import Database, sibling_files
 from memory_mcp.engines.transactions import Write
 from memory_mcp.errors import NotFound
 from memory_mcp.families.graph import storage
+from memory_mcp.families.graph.databases import ARCHIVE, PROJECTS, file_path
 from memory_mcp.families.graph.model import Project, Status
 from memory_mcp.families.graph.schema import PROJECT
 
-PROJECTS, ARCHIVE, LOCKS = "projects", "archive", "locks"
+LOCKS = "locks"
 DELETED = ".deleted"  # suffix of the name of a mark file
 PART = ".db.part"  # suffix of the name of an incomplete copy
 MAX_OPEN_FILES = 32  # projects' files; each takes five of the few that a process may have open
@@ -45,7 +46,7 @@ class GraphFolder:
         return self.folder / LOCKS / f"{project_id}{DELETED}"
 
     def file(self, project_id: str, status: Status) -> Path:
-        return self.folder / (PROJECTS if status == "active" else ARCHIVE) / f"{project_id}.db"
+        return self.folder / file_path(project_id, status)
 
 
 class OpenFiles:

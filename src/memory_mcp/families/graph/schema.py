@@ -15,11 +15,19 @@ PROJECT = migrations.load(_HERE / "project", 0x4D4D4347, adopt=adoption.adopt_pr
 def rebuild_index(tx: Write) -> None:
     """Fill a full-text index that is empty."""
     storage.clear_index(tx)
-    storage.repair_index(tx)
+    if tx.is_file:
+        storage.repair_index(tx)
+    else:
+        storage.index_all(tx)
 
 
 REGISTRY_FILE = DatabaseKind(
-    "registry", REGISTRY, "_meta.db", is_locked_first=True, postgres=_HERE / "postgres" / "registry"
+    "registry",
+    REGISTRY,
+    "_meta.db",
+    is_locked_first=True,
+    postgres=_HERE / "postgres" / "registry",
+    part_paths=storage.recorded_paths,
 )
 PROJECT_FILE = DatabaseKind(
     "project",
@@ -27,6 +35,7 @@ PROJECT_FILE = DatabaseKind(
     ".db",
     folders=("projects", "archive"),
     postgres=_HERE / "postgres" / "project",
+    derived_tables=("indexed",),
     is_indexed=storage.is_indexed,
     rebuild_index=rebuild_index,
     repair_index=storage.repair_index,

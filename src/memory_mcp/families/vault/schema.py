@@ -4,9 +4,18 @@ from pathlib import Path
 
 from memory_mcp.engines.sqlite import migrations
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
+from memory_mcp.engines.transactions import Write
 from memory_mcp.families.vault import storage
 
 SCHEMA = migrations.load(Path(__file__).parent / "migrations", application_id=0x4D4D4356)  # "MMCV"
+
+
+def rebuild_index(tx: Write) -> None:
+    """Fill the full-text indexes, which are empty."""
+    if tx.is_file:
+        storage.repair_index(tx)
+    else:
+        storage.index_all(tx)
 
 
 VAULT_FILE = DatabaseKind(
@@ -16,6 +25,6 @@ VAULT_FILE = DatabaseKind(
     is_at_db_path=True,
     postgres=Path(__file__).parent / "postgres",
     is_indexed=storage.is_indexed,
-    rebuild_index=storage.repair_index,
+    rebuild_index=rebuild_index,
     repair_index=storage.repair_index,
 )

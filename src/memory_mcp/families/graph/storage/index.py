@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from memory_mcp.engines.transactions import Read, Write
-from memory_mcp.families.graph.storage.word_index import COLUMNS, WORDS
+from memory_mcp.families.graph.storage.word_index import COLUMNS, ENTITY_TEXTS, OBSERVATION_TEXTS, WORDS
 from memory_mcp.search import fts_query
 
 Execute = Callable[[str, Mapping[str, Any]], list[Any]]
@@ -116,6 +116,26 @@ def repair_index(tx: Write) -> None:
     index_changes(tx)
 
 
+def index_all(tx: Write) -> None:
+    """Index everything in PostgreSQL, where all indexes are empty."""
+    for rowid, id_, name, kind, is_active in tx.all(
+        "SELECT rowid, id, name, entity_type, deleted_at IS NULL FROM entities ORDER BY rowid"
+    ):
+        tx.texts(ENTITY_TEXTS).insert(rowid, {"name": name, "entity_type": kind})
+        if is_active:
+            add_words(tx, id_, None, name=name, entity_type=kind)
+    for rowid, id_, entity_id, content, is_active in tx.all(
+        """
+        SELECT observations.rowid, observations.id, entity_id, content,
+            observations.deleted_at IS NULL AND entities.deleted_at IS NULL
+        FROM observations JOIN entities ON entities.id = entity_id ORDER BY observations.rowid
+        """
+    ):
+        tx.texts(OBSERVATION_TEXTS).insert(rowid, {"content": content})
+        if is_active:
+            add_words(tx, entity_id, id_, content=content)
+
+
 def is_indexed(tx: Read) -> bool:
     """Whether every active entity and observation is in the full-text index, and nothing else."""
     indexed = tx.number("SELECT count(*) FROM indexed")
@@ -130,9 +150,10 @@ def is_indexed(tx: Read) -> bool:
         not has_changes(tx)
         and indexed == active
         and indexed == tx.number(f"SELECT count(*) {_RIGHTLY_INDEXED}")
+        and tx.texts(WORDS).documents() == indexed
         and all(
-            tx.number(f"SELECT count(*) FROM {table}_fts_docsize") == tx.number(f"SELECT count(*) FROM {table}")
-            for table in ("entities", "observations")
+            tx.texts(texts).documents() == tx.number(f"SELECT count(*) FROM {table}")
+            for table, texts in (("entities", ENTITY_TEXTS), ("observations", OBSERVATION_TEXTS))
         )
     )
 
@@ -145,5 +166,5 @@ def clear_index(tx: Write) -> None:
 _RIGHTLY_INDEXED = """
     FROM indexed JOIN entities ON entities.id = indexed.entity_id AND entities.deleted_at IS NULL
     LEFT JOIN observations ON observations.id = observation_id AND observations.deleted_at IS NULL
-    WHERE observation_id IS observations.id
+    WHERE observation_id IS NOT DISTINCT FROM observations.id
 """

@@ -1,7 +1,7 @@
 """SQL of the vault. `scope` selects one of two sets of tables of the same shape: vault_* and session_*."""
 
 from memory_mcp.families.vault.storage.expressions import COLUMNS, SCOPES, packed, unpacked
-from memory_mcp.families.vault.storage.index import has_changes, index_changes, is_indexed, repair_index
+from memory_mcp.families.vault.storage.index import has_changes, index_all, index_changes, is_indexed, repair_index
 from memory_mcp.families.vault.storage.memories import (
     add,
     changed_vectors,
@@ -39,6 +39,7 @@ __all__ = [
     "has_changes",
     "hits",
     "ids_with_tags",
+    "index_all",
     "index_changes",
     "is_indexed",
     "keys_after",

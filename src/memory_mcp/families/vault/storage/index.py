@@ -104,8 +104,21 @@ def repair_index(tx: Write) -> None:
     index_changes(tx)
 
 
+def index_all(tx: Write) -> None:
+    """Index everything in PostgreSQL, where all indexes are empty."""
+    for scope in SCOPES:
+        for id_, key, content, tags in tx.all(f"SELECT id, key, content, tags FROM {scope}_memories ORDER BY id"):
+            add_to_index(tx, id_, NewMemory(scope, key, content, tuple(dict.fromkeys(parse_tags(tags)))))
+
+
 def is_indexed(tx: Read) -> bool:
     """Whether the indexes hold every memory, and nothing else."""
+    if not tx.is_file:
+        return all(
+            tx.texts(table).documents() == tx.number(f"SELECT count(*) FROM {scope}_memories")
+            for scope in SCOPES
+            for table in (SPEC_TEXTS[scope], WORDS[scope])
+        )
     counts = (
         {
             tx.number(f"SELECT count(*) FROM {table}")

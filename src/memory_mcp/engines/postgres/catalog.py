@@ -1,0 +1,146 @@
+"""The tables of a kind of data, for copying their rows."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from graphlib import TopologicalSorter
+
+from memory_mcp.engines.row_copy import CopiedTable
+from memory_mcp.engines.table_set import TableSet
+from memory_mcp.engines.transactions import Read
+
+_COLUMNS = """
+    SELECT c.relname::text, a.attname::text, a.atttypid = 'vector'::regtype,
+        coalesce(pg_get_expr(d.adbin, d.adrelid), '') LIKE '%next_number(%'
+    FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
+    LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
+    WHERE c.relnamespace = CAST(:schema AS regnamespace) AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+        AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attidentity = '' AND a.attname <> 'tenant'
+    ORDER BY c.relname, a.attnum
+"""
+_KEYS = """
+    SELECT c.relname::text, array_agg(a.attname::text ORDER BY place)
+    FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indrelid
+    CROSS JOIN LATERAL unnest(i.indkey::int[]) WITH ORDINALITY AS part(number, place)
+    JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = part.number
+    WHERE c.relnamespace = CAST(:schema AS regnamespace) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
+    GROUP BY c.relname, i.indexrelid, i.indisprimary ORDER BY i.indisprimary DESC, i.indexrelid
+"""
+_REFERENCES = """
+    SELECT conrelid::regclass::text, confrelid::regclass::text FROM pg_constraint
+    WHERE contype = 'f' AND connamespace = CAST(:schema AS regnamespace) AND conrelid <> confrelid
+"""
+_INVALID_INDEXES = """
+    SELECT i.indexrelid::regclass::text FROM pg_index AS i
+    JOIN pg_class AS c ON c.oid = i.indexrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE starts_with(n.nspname, 'memory') AND NOT (i.indisvalid AND i.indisready)
+"""
+_UNPROTECTED = """
+    SELECT c.oid::regclass::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'tenant'
+    WHERE starts_with(n.nspname, 'memory') AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND NOT (
+        c.relrowsecurity AND (c.relforcerowsecurity OR right(c.relname, 5) = '_rows')
+        AND EXISTS (SELECT 1 FROM pg_policy WHERE polrelid = c.oid)
+    )
+"""
+
+
+class RowNumbers:
+    """Last numbers in PostgreSQL."""
+
+    def last_number(self, tx: Read, table: str) -> int:
+        found = tx.one("SELECT number FROM last_numbers WHERE name = :name", {"name": table})
+        return int(found[0]) if found else 0
+
+    def set_last_number(self, tx: Read, table: str, number: int) -> None:
+        tx.all(
+            """
+            INSERT INTO last_numbers (name, number) VALUES (:name, :number)
+            ON CONFLICT (name) DO UPDATE SET number = excluded.number
+            """,
+            {"name": table, "number": number},
+        )
+
+
+def copied_tables(tx: Read, tables: TableSet, derived: Collection[str] = ()) -> list[CopiedTable]:
+    """Those with rows of their own, which are not in `derived`, nor words of a full-text index. Tables that others
+    refer to come first. The transaction's search path is that of `tables`."""
+    schema = {"schema": tables.schema}
+    columns: dict[str, list[str]] = defaultdict(list)
+    vectors, numbered = defaultdict[str, set[str]](set), set[str]()
+    for table, column, is_vector, is_numbered in tx.all(_COLUMNS, schema):
+        if table not in derived and not table.endswith("_rows"):
+            columns[table].append(column)
+            if is_vector:
+                vectors[table].add(column)
+            if is_numbered:
+                numbered.add(table)
+    keys = _keys(tx, schema, columns)
+    return [
+        CopiedTable(table, tuple(columns[table]), keys[table], frozenset(vectors[table]), table in numbered)
+        for table in _ordered(tx.all(_REFERENCES, schema), columns)
+    ]
+
+
+def has_rows(tx: Read, tables: TableSet) -> bool:
+    return any(tx.all(f"SELECT 1 FROM {table.name} LIMIT 1") for table in copied_tables(tx, tables))
+
+
+def invalid_indexes(tx: Read) -> list[str]:
+    return [name for (name,) in tx.all(_INVALID_INDEXES)]
+
+
+def unprotected_tables(tx: Read) -> list[str]:
+    """Those that would show the rows of other tenants."""
+    return [name for (name,) in tx.all(_UNPROTECTED)]
+
+
+def clear_words(tx: Read, tables: TableSet) -> None:
+    """Empty the full-text indexes."""
+    for table in _word_tables(tx, tables):
+        tx.all(f"DELETE FROM {table}")
+        tx.all("DELETE FROM word_totals WHERE name = :name", {"name": table})
+
+
+def add_part(tx: Read, part: str) -> None:
+    """Add a part of a user's rows, unless it is there."""
+    tx.all("INSERT INTO tenant_parts (part) VALUES (:part) ON CONFLICT (part) DO NOTHING", {"part": part})
+
+
+def add_markers(tx: Read, tables: TableSet) -> None:
+    """Add the rows that stand for a part, in tables that have nothing but the tenant."""
+    for table in _marker_tables(tx, tables):
+        tx.all(f"INSERT INTO {table} DEFAULT VALUES ON CONFLICT DO NOTHING")
+
+
+def _word_tables(tx: Read, tables: TableSet) -> list[str]:
+    sql = """
+        SELECT relname::text FROM pg_class
+        WHERE relnamespace = CAST(:schema AS regnamespace) AND relkind = 'r' AND right(relname, 5) = '_rows'
+    """
+    return [name for (name,) in tx.all(sql, {"schema": tables.schema})]
+
+
+def _marker_tables(tx: Read, tables: TableSet) -> list[str]:
+    sql = """
+        SELECT c.relname::text FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+        WHERE c.relnamespace = CAST(:schema AS regnamespace) AND c.relkind = 'r' GROUP BY 1 HAVING count(*) = 1
+    """
+    return [name for (name,) in tx.all(sql, {"schema": tables.schema})]
+
+
+def _keys(tx: Read, schema: dict[str, str], columns: dict[str, list[str]]) -> dict[str, tuple[str, ...]]:
+    """Of each table, the first unique key whose columns are copied."""
+    found: dict[str, tuple[str, ...]] = {}
+    for table, names in tx.all(_KEYS, schema):
+        key = tuple(name for name in names if name != "tenant")
+        if table in columns and table not in found and key and set(key) <= set(columns[table]):
+            found[table] = key
+    return found
+
+
+def _ordered(references: Sequence[tuple[str, ...]], columns: dict[str, list[str]]) -> list[str]:
+    sorter = TopologicalSorter({table: set[str]() for table in columns})
+    for table, referenced in references:
+        if table in columns and referenced in columns:
+            sorter.add(table, referenced)
+    return list(sorter.static_order())
