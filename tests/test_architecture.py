@@ -72,7 +72,7 @@ APART = FAMILIES | {"families.recall", "importers", "maintenance"}  # none of th
 IN_FAMILIES = {  # the modules of each, which may import those before them
     "vault": "model storage schema operations resources edits references maintenance family tools",
     "notes": "model list_model addresses storage schema markdown result_limits transactions replica_records "
-    "replica_merge replica note_search change_events reader writer transfer series operations resources "
+    "replica_merge replica note_search change_events reader writer transfer review series operations resources "
     "edits references distillation prompts maintenance family tools",
     "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry "
     "store_access category_indexes listings operations edits references maintenance family tools",

@@ -829,6 +829,11 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
         lambda its: at("/api/notes/facets", archived="true", q=its.code),
         lambda its: at("/api/notes/facets", namespace=its.namespace, tag=its.tag),
     ],
+    "GET /api/notes/attention": [lambda its: at("/api/notes/attention")],
+    "GET /api/notes/pairs": [
+        lambda its: at("/api/notes/pairs", limit="100"),
+        lambda its: at("/api/notes/pairs", after="9999-01-01T00:00:00.000Z,99"),
+    ],
     "POST /api/notes/change": [
         lambda its: ("/api/notes/change", {"refs": [f"memory://note/{its.note}"], "add_tags": ["mine"]}),
     ],

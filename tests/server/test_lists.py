@@ -117,6 +117,24 @@ def test_notes_are_counted_by_their_properties(me: Person) -> None:
     assert facets("archived=true&q=once")["total"] == 1
 
 
+def test_notes_that_need_attention_are_counted_and_listed(server: Http) -> None:
+    cli(server.data_dir, "users", "add", "attentive")
+    other = signed_in(server, cli(server.data_dir, "users", "link", "attentive")["link"])
+    texts = ("Rent is due on Monday", "Rent is due on Friday", "rent is due  on friday")
+    ids = [call(other, "memory_create", content=text)["id"] for text in texts]
+    call(other, "memory_update", id=ids[1], supersedes=[ids[0]])
+    call(other, "memory_create", title="Over", content="Was due once", expires_at="2020-01-01T00:00:00Z")
+    found = other.ask("GET", "/api/notes/attention").json()
+    assert found == {"superseded": 1, "expired": 1, "unembedded": 4}
+    assert titles(other, "state=superseded") == ["Rent is due on Monday"]
+    assert titles(other, "state=expired") == ["Over"]
+    assert len(titles(other, "state=unembedded")) == 3
+    assert other.ask("GET", "/api/notes/facets?state=expired").json()["total"] == 1
+    [pair] = other.ask("GET", "/api/notes/pairs").json()["pairs"]
+    assert (pair["kind"], {pair["newer"]["id"], pair["older"]["id"]}) == ("same", set(ids[1:]))
+    assert other.ask("GET", "/api/notes/pairs?after=x").status_code == 422
+
+
 def test_several_memories_are_changed_deleted_and_restored(me: Person) -> None:
     ids = [call(me, "memory_create", content=f"Batch {n}", namespace=f"n{n % 2}", importance=0.9)["id"] for n in (0, 1)]
     notes = [f"memory://note/{id_}" for id_ in ids]

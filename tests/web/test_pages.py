@@ -21,9 +21,10 @@ PAGES = {
     "/conversations?given=1": "Conversations",
     "/graph": "Graph",
     "/graph?project=house": "Graph",
-    "/stores/default/people/ann?file=1": "Stores",
-    "/stores/default/people?new=1": "Stores",
-    "/portals": "Portals",
+    "/stores/default/people/ann?file=1": "Files",
+    "/stores/default/people?new=1": "Files",
+    "/portals": "Tables",
+    "/memories/pairs": "Similar notes",
     "/portals/tests/shop?table=refunds": "Portal mem://tests/shop",
     "/portals/tests/shop?tab=schema": "Portal mem://tests/shop",
     "/portals/tests/shop?tab=sql&query=SELECT+1": "Portal mem://tests/shop",
@@ -84,7 +85,7 @@ def test_the_policy_allows_nothing_but_our_own_files(site: Site) -> None:
 
 def test_a_number_on_home_leads_to_its_list(page: Page) -> None:
     page.goto("/")
-    page.get_by_role("list", name="Totals").get_by_role("link", name="Rows in portals").click()
+    page.get_by_role("list", name="Totals").get_by_role("link", name="Rows in tables").click()
     expect(page).to_have_url(re.compile("/portals$"))
     page.go_back()
     page.get_by_role("table", name="Top tags").get_by_role("link", name="topic1", exact=True).click()
@@ -111,7 +112,7 @@ def test_home_shows_the_chosen_time_and_the_latest_writes_of_every_family(page: 
     site.call("add_memory", store="default", path="places/porto", content="On the Douro.")
     site.call("commit_memory", scope="vault", key="favourite-cake", content="Pastel de nata")
     site.call("create_entities", project="house", entities=[{"name": "Attic", "entity_type": "place"}])
-    for title, heading in (("places/porto", "Stores"), ("favourite-cake", "favourite-cake"), ("Attic", "Attic")):
+    for title, heading in (("places/porto", "Files"), ("favourite-cake", "favourite-cake"), ("Attic", "Attic")):
         expect(writes.get_by_role("link", name=title, exact=True)).to_be_visible()
         writes.get_by_role("link", name=title, exact=True).click()
         expect(page.get_by_role("heading", level=1)).to_have_text(heading)

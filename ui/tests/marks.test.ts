@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { markWords } from '../src/app/marks'
+import { markDifferences, markWords } from '../src/app/marks'
 
 const marked = (text: string, query: string) =>
   markWords(text, query)
@@ -22,4 +22,12 @@ test('all of the text stays, in its order', () => {
   expect(markWords('tea', 'tea')).toEqual([['tea', true]])
   expect(markWords('', 'tea')).toEqual([])
   expect(markWords('no match', 'tea')).toEqual([['no match', false]])
+})
+
+test('words that only one text has are marked', () => {
+  expect(markDifferences('The rent is 1200 a month', 'the rent is 1300 a Month')).toEqual([
+    ['The rent is ', false],
+    ['1200', true],
+    [' a month', false],
+  ])
 })

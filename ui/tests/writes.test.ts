@@ -24,7 +24,7 @@ test('writes are grouped by day and by who wrote them, in their order', () => {
   ])
   expect(titles).toEqual([
     ['2026-01-02', [['codex', ['a', 'c']], ['ui', ['b']]]],
-    ['2026-01-01', [['by any client', ['d']]]],
+    ['2026-01-01', [['author not recorded', ['d']]]],
   ]) // prettier-ignore
 })
 

@@ -98,23 +98,25 @@ class VectorSearch:
         long = self._table.longer_than(tx, floor.max_short_bytes, list(cosines))
         return ranking.fits(floor, max((cosines[seq] for seq in long), default=-1.0), 1, background)
 
-    def duplicates(self, tx: Read, seq: int) -> list[int]:
-        """The other texts with nearly the same vectors, nearest first. Empty while the text has no vector."""
+    def near_text(self, tx: Read, seq: int, min_cosine: float = MIN_DUPLICATE_COSINE) -> dict[int, float]:
+        """The cosine of the other texts with nearly the same vectors, nearest first. Empty while the text has no
+        vector."""
         vector, space = self._table.first(tx, seq), vectors.space(tx)
         if vector is None or space is None:
-            return []
+            return {}
         import numpy as np
 
         from memory_mcp.search.vectors import alike, unpack
 
         with self._cosines(tx, space, unpack(vector)) as cosines:
-            near = cosines.nearest(MAX_DUPLICATES, np.flatnonzero(cosines.values >= MIN_DUPLICATE_COSINE))
-            lengths = {one: len(cosines.rows_of.get(one, ())) for one in (seq, *near)}
-        same = [other for other in near if other != seq and lengths[other] == lengths[seq]]
-        if lengths[seq] == 1:
-            return same
+            near = cosines.nearest(MAX_DUPLICATES, np.flatnonzero(cosines.values >= min_cosine))
+            rows = {one: cosines.rows_of.get(one, ()) for one in (seq, *near)}
+            same = [other for other in near if other != seq and len(rows[other]) == len(rows[seq])]
+            if len(rows[seq]) == 1:
+                return {other: float(cosines.values[rows[other][0]]) for other in same}
         own = self._table.chunks(tx, seq)
-        return [other for other in same if alike(own, self._table.chunks(tx, other)) >= MIN_DUPLICATE_COSINE]
+        whole = {other: alike(own, self._table.chunks(tx, other)) for other in same}
+        return {other: cosine for other, cosine in whole.items() if cosine >= min_cosine}
 
     @contextmanager
     def _cosines(self, tx: Read, space: Space, query: "Floats") -> Iterator["Cosines"]:

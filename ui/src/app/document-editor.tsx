@@ -1,7 +1,10 @@
-// The editor of a document that exists, such as a file, a fact or an entity: saving, a conflict, a deletion meanwhile.
+// A document that exists, such as a file, a fact or an entity, and its editor: saving, conflicts, deletions meanwhile.
+import type { ComponentChildren } from 'preact'
 import { toast } from '../shared/toast'
 import { ApiError } from './api'
 import { EditConflict, Editor, type Kind } from './editor'
+import { Await, type Resource } from './resource'
+import { route, setQuery } from './router'
 
 interface Props<F extends { content: string }> {
   kind: Kind
@@ -17,14 +20,41 @@ interface Props<F extends { content: string }> {
   update: (fields: F, seen: F) => Promise<unknown>
   /** For a document that was deleted meanwhile. */
   create: (fields: F) => Promise<unknown>
-  onClose: () => void
+  reload: () => void
+}
+
+/** Show the document that the address names again, as it is now. */
+export function closeEditor(reload: () => void): void {
+  setQuery({ edit: '' }, true)
+  reload()
+}
+
+interface DocumentProps<T> {
+  title: string // while nothing is loaded
+  resource: Resource<T>
+  view: (value: T) => ComponentChildren
+  edit: (value: T) => ComponentChildren
+}
+
+/** A document to read or, as the address says, to edit: what the user writes stays when a reload fails. */
+export function DocumentPage<T>({ title, resource, view, edit }: DocumentProps<T>) {
+  const isEditing = Boolean(route.value.query.edit)
+  return (
+    <>
+      {resource.error && !(isEditing && resource.value) && <h1>{title}</h1>}
+      <Await resource={resource} keepStale={isEditing}>
+        {isEditing ? edit : view}
+      </Await>
+    </>
+  )
 }
 
 export function DocumentEditor<F extends { content: string }>(props: Props<F>) {
-  const { kind, title, draftKey, initial, mayBeEmpty, part = 'text', load, update, create, onClose } = props
+  const { kind, title, draftKey, initial, mayBeEmpty, part = 'text', load, update, create, reload } = props
+  const close = () => closeEditor(reload)
   const finish = () => {
     toast('Saved')
-    onClose()
+    close()
   }
   async function save(fields: F, base: F, seen = base) {
     try {
@@ -49,7 +79,7 @@ export function DocumentEditor<F extends { content: string }>(props: Props<F>) {
       save={save}
       saveAsNew={saveAsNew}
       textOf={({ content }) => content}
-      onClose={onClose}
+      onClose={close}
     />
   )
 }

@@ -12,6 +12,9 @@ interface Link extends LinkObject<Placed> {
   label: string
 }
 
+/** What is set of a force of the layout, which d3-force does not declare here. */
+type Force = { distance?: (value: number) => void; strength?: (value: number) => void } | undefined
+
 export interface PictureOptions {
   onHover: (id: string | null) => void
   onChoose: (id: string) => void
@@ -19,7 +22,10 @@ export interface PictureOptions {
 
 const LAYOUT_TICKS = 150
 const MAX_LABELED_NODES = 60
-const MIN_EDGE_LABEL_ZOOM = 1.2
+const MIN_EDGE_LABEL_ZOOM = 1
+const MAX_ROOMY_NODES = 15
+const [PLAIN_DISTANCE, ROOMY_DISTANCE] = [30, 90] // of two linked nodes
+const [PLAIN_CHARGE, ROOMY_CHARGE] = [-30, -120] // how strongly nodes repel each other
 const FIT_MARGIN_PX = 40
 const MOVE_MS = 400
 const FOUND_ZOOM = 2.5
@@ -83,7 +89,16 @@ export class GraphPicture {
       this.neighbors.get(endOf(target))!.add(endOf(source))
     }
     this.isUnfitted = true
+    this.spread(nodes.length)
     this.graph.graphData({ nodes: [...this.placed.values()], links })
+  }
+
+  /** Leave room for the names of few nodes and of their relations. */
+  private spread(count: number): void {
+    const isRoomy = count <= MAX_ROOMY_NODES
+    const [links, charge] = ['link', 'charge'].map((name) => this.graph.d3Force(name) as unknown as Force)
+    links?.distance?.(isRoomy ? ROOMY_DISTANCE : PLAIN_DISTANCE)
+    charge?.strength?.(isRoomy ? ROOMY_CHARGE : PLAIN_CHARGE)
   }
 
   /** Show a node and its neighbors; null shows all alike. */

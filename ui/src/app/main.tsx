@@ -1,11 +1,27 @@
 import { render, type FunctionComponent, type RefObject } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import {
+  ArrowDownUp,
+  Ellipsis,
+  Folder,
+  House,
+  KeyRound,
+  MessagesSquare,
+  NotebookText,
+  PlugZap,
+  RefreshCw,
+  Settings,
+  Table2,
+  Users,
+  Waypoints,
+} from 'lucide'
 import { hasUnsaved } from '../shared/draft'
 import '../shared/style.css'
 import { Toasts } from '../shared/toast'
 import { errorMessage } from '../shared/format'
 import './app.css'
 import { isConnected, isSignedOut, watchChanges } from './changes'
+import { Icon, type IconNode } from './icon'
 import { isOwner, loadOwner } from './owner'
 import { Conversations } from './pages/conversations'
 import { Graph } from './pages/graph'
@@ -13,7 +29,7 @@ import { Home } from './pages/home'
 import { Keys } from './pages/keys'
 import { Memories } from './pages/memories'
 import { Sessions } from './pages/sessions'
-import { Settings } from './pages/settings'
+import { Settings as SettingsPage } from './pages/settings'
 import { Stores } from './pages/stores'
 import { Sync } from './pages/sync'
 import { Palette } from './palette'
@@ -53,14 +69,29 @@ const PAGES: Record<string, [string, FunctionComponent]> = {
   memories: ['Memories', Memories],
   conversations: ['Conversations', Conversations],
   graph: ['Graph', Graph],
-  stores: ['Stores', Stores],
-  portals: ['Portals', lazy('Portals', () => import('./pages/portals'))],
+  stores: ['Files', Stores],
+  portals: ['Tables', lazy('Tables', () => import('./pages/portals'))],
   import: ['Import and export', lazy('Import and export', () => import('./pages/import'))],
   keys: ['Keys', Keys],
   sessions: ['Sessions', Sessions],
   people: ['People', lazy('People', () => import('./pages/people'))],
   sync: ['Sync', Sync],
-  settings: ['Settings', Settings],
+  settings: ['Settings', SettingsPage],
+}
+
+const ICONS: Record<string, IconNode> = {
+  '': House,
+  memories: NotebookText,
+  conversations: MessagesSquare,
+  graph: Waypoints,
+  stores: Folder,
+  portals: Table2,
+  import: ArrowDownUp,
+  keys: KeyRound,
+  sessions: PlugZap,
+  people: Users,
+  sync: RefreshCw,
+  settings: Settings,
 }
 
 /** The pages that the user may see, by path: People is for the owner of the server. */
@@ -207,10 +238,12 @@ function Navigation({ name }: { name: string }) {
           href={'/' + path}
           aria-current={path === name ? 'page' : undefined}
         >
+          <Icon node={ICONS[path]!} />
           {label}
         </a>
       ))}
       <button class="more" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        <Icon node={Ellipsis} />
         More
       </button>
     </nav>

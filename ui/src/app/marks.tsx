@@ -21,11 +21,20 @@ export function markWords(text: string, query: string): [part: string, isMarked:
   const stems = [...query.matchAll(WORD)]
     .filter(([word]) => word.length >= MIN_WORD_CHARS && !OPERATORS.has(word))
     .map(([word]) => stem(folded(word)))
+  return markMatching(text, (word) => stems.some((one) => isForm(word, one)))
+}
+
+/** The parts of a text, each with whether another text lacks its word. */
+export function markDifferences(text: string, other: string): [part: string, isMarked: boolean][] {
+  const known = new Set([...other.matchAll(WORD)].map(([word]) => folded(word)))
+  return markMatching(text, (word) => !known.has(word))
+}
+
+function markMatching(text: string, isMarked: (word: string) => boolean): [string, boolean][] {
   const parts: [string, boolean][] = []
   let end = 0
   for (const { 0: word, index } of text.matchAll(WORD)) {
-    const found = folded(word)
-    if (!stems.some((one) => isForm(found, one))) continue
+    if (!isMarked(folded(word))) continue
     if (index > end) parts.push([text.slice(end, index), false])
     parts.push([word, true])
     end = index + word.length

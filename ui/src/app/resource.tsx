@@ -5,7 +5,7 @@ import { useChanges, type ChangeFilter } from './changes'
 
 const MINUTE_MS = 60_000
 
-interface Resource<T> {
+export interface Resource<T> {
   value: T | undefined
   error: string | null
   reload: () => void

@@ -1,8 +1,10 @@
 // The text of a memory: a toolbar, titles that complete [[links]], and the preview beside it.
 import type { TargetedClipboardEvent, TargetedKeyboardEvent } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { Bold, Brackets, Code, Heading, Italic, List, ListChecks, Quote } from 'lucide'
 import { showError } from '../shared/toast'
 import { get } from './api'
+import { Icon, type IconNode } from './icon'
 import { completeTitle, insertLink, startedTitle, toggleMarks, togglePrefix, type Selected } from './text-edits'
 
 const MAX_TITLES = 8
@@ -10,15 +12,15 @@ const LOOKUP_DELAY_MS = 120
 
 type Edit = (selected: Selected) => Selected
 
-const TOOLS: [label: string, shown: string, edit: Edit][] = [
-  ['Bold', 'B', (selected) => toggleMarks(selected, '**')],
-  ['Italic', 'I', (selected) => toggleMarks(selected, '*')],
-  ['Heading', 'H', (selected) => togglePrefix(selected, '## ')],
-  ['List', '•', (selected) => togglePrefix(selected, '- ')],
-  ['Tasks', '☐', (selected) => togglePrefix(selected, '- [ ] ')],
-  ['Quote', '❝', (selected) => togglePrefix(selected, '> ')],
-  ['Code', '‹›', (selected) => toggleMarks(selected, '`')],
-  ['Link to a note', '[[ ]]', insertLink],
+const TOOLS: [label: string, icon: IconNode, edit: Edit][] = [
+  ['Bold', Bold, (selected) => toggleMarks(selected, '**')],
+  ['Italic', Italic, (selected) => toggleMarks(selected, '*')],
+  ['Heading', Heading, (selected) => togglePrefix(selected, '## ')],
+  ['List', List, (selected) => togglePrefix(selected, '- ')],
+  ['Tasks', ListChecks, (selected) => togglePrefix(selected, '- [ ] ')],
+  ['Quote', Quote, (selected) => togglePrefix(selected, '> ')],
+  ['Code', Code, (selected) => toggleMarks(selected, '`')],
+  ['Link to a note', Brackets, insertLink],
 ]
 
 interface Props {
@@ -55,9 +57,9 @@ export function TextField({ label, value, isRequired, focuses, linksNotes, onCha
   return (
     <div class="text-field">
       <div class="bar" role="toolbar" aria-label="Format">
-        {TOOLS.filter(([, , edit]) => linksNotes || edit !== insertLink).map(([name, shown, edit]) => (
+        {TOOLS.filter(([, , edit]) => linksNotes || edit !== insertLink).map(([name, icon, edit]) => (
           <button key={name} type="button" aria-label={name} title={name} onClick={() => apply(edit)}>
-            {shown}
+            <Icon node={icon} />
           </button>
         ))}
       </div>

@@ -22,7 +22,7 @@ export function grouped<T>(items: T[], key: (item: T) => string): [string, T[]][
 export const byDayAndAuthor = (writes: Write[]): [day: string, authors: [string, Write[]][]][] =>
   grouped(writes, (write) => localDay(Date.parse(write.at))).map(([day, items]) => [
     day,
-    grouped(items, (write) => write.client ?? write.source ?? 'by any client'),
+    grouped(items, (write) => (write.source === 'ui' ? 'ui' : (write.client ?? write.source ?? 'author not recorded'))),
   ])
 
 export function dayLabel(day: string, now = Date.now()): string {

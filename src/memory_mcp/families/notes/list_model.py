@@ -31,3 +31,12 @@ class Facets:
     clients: dict[str, int]
     sources: dict[str, int]
     days: dict[str, int]  # on which they were created, in UTC
+
+
+@dataclass(frozen=True)
+class Attention:
+    """How many notes a person should look at, without messages of conversations."""
+
+    superseded: int
+    expired: int
+    unembedded: int  # found by words only

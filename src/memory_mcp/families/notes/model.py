@@ -12,6 +12,7 @@ from memory_mcp.time_spans import ANY_TIME, Span
 
 Source = Literal["mcp", "ui", "import", "sync", "hook"]
 Mode = Literal["hybrid", "lexical", "semantic"]
+NoteState = Literal["superseded", "expired", "unembedded"]  # of notes that need attention
 
 MAX_METADATA_BYTES = 1024 * 1024
 ARCHIVED = "archived"  # the tag of a note that was deleted softly
@@ -126,6 +127,7 @@ class Filter:
     other_than: Source | None = None  # any source but this one
     client: str | None = None  # who wrote it first
     is_current: bool = False  # no other note supersedes it
+    state: NoteState | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -1,4 +1,4 @@
-"""The operations on notes, in four parts."""
+"""The operations on notes, in five parts."""
 
 from functools import partial
 
@@ -9,6 +9,7 @@ from memory_mcp.engines.sqlite.index_merge import IndexMerge
 from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.families.notes.change_events import VECTORS, NoteEvents
 from memory_mcp.families.notes.reader import NoteReader
+from memory_mcp.families.notes.review import NoteReview
 from memory_mcp.families.notes.series import NoteSeries
 from memory_mcp.families.notes.storage import index
 from memory_mcp.families.notes.transfer import NoteTransfer
@@ -25,6 +26,7 @@ class Notes:
         self.writer = NoteWriter(self._files, events)
         self.reader = NoteReader(self._files, events)
         self.transfer = NoteTransfer(self._files, events)
+        self.review = NoteReview(self._files)
         self.series = NoteSeries(self._files, events)
         self.worker = self._files.worker
         self.times = times

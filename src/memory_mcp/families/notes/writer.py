@@ -158,7 +158,7 @@ class NoteWriter:
                 found += notes.equal_texts(tx, stored.seq, MAX_DUPLICATES_SHOWN)
             self._files.worker.wait_for(lambda: not _is_queued(file.db, stored.seq))
             with file.db.read() as tx:
-                near = file.vectors.duplicates(tx, stored.seq)
+                near = list(file.vectors.near_text(tx, stored.seq))
                 here = set(lists.matching(tx, Filter(namespace=stored.note.namespace), among=near))
                 others = notes.by_seq(tx, [seq for seq in near if seq in here][:MAX_DUPLICATES_SHOWN])
             found += [other.note.id for other in others]

@@ -14,7 +14,8 @@ from memory_mcp.clock import precise_stamp
 from memory_mcp.errors import AppError
 from memory_mcp.families.family import LastWrite
 from memory_mcp.families.notes.list_model import ListedPart, Order
-from memory_mcp.families.notes.model import Filter, NoteQuery, Source, UpdatedCursor
+from memory_mcp.families.notes.model import Filter, NoteQuery, NoteState, Source, UpdatedCursor
+from memory_mcp.families.notes.review import COUNTED_STATES
 from memory_mcp.families.recall.references import family_of, open_reference
 from memory_mcp.families.references import Opened
 from memory_mcp.search import snippets
@@ -69,6 +70,9 @@ class NotesFilter(BaseModel):
     min_importance: float = Field(0.0, ge=0, le=1)
     since: Day | None = Field(None, description="Written first on this day or later, in UTC.")
     until: Day | None = Field(None, description="Written first on this day or before.")
+    state: NoteState | None = Field(
+        None, description="Only those that a newer note supersedes, that have expired, or that have no vector."
+    )
     archived: bool = Field(False, description="Only deleted notes that can be restored, instead of all others.")
 
     def filter(self) -> Filter:
@@ -81,6 +85,8 @@ class NotesFilter(BaseModel):
             created=span(self.since, self.until),
             title=self.title,
             client=self.client,
+            state=self.state,
+            other_than="hook" if self.state in COUNTED_STATES else None,
         )
 
 
@@ -119,12 +125,12 @@ def list_notes(app: TheApp, person: ThePerson, wanted: Annotated[NotesPart, Quer
             person, NoteQuery(words, wanted.filter(), "hybrid", wanted.limit, wanted.offset)
         )
         return NotesPage(notes=[NoteListed.model_validate(vars(hit)) for hit in hits], next=None)
-    after = _cursor(wanted.after) if wanted.after else None
+    after = read_cursor(wanted.after) if wanted.after else None
     part = ListedPart(wanted.limit, after, wanted.offset, wanted.order, words, wanted.archived)
     found, following = app.notes.reader.page(person, wanted.filter(), part)
     return NotesPage(
         notes=[NoteListed.model_validate(vars(note)) for note in found],
-        next=f"{following.updated_at},{following.seq}" if following else None,
+        next=write_cursor(following) if following else None,
     )
 
 
@@ -204,6 +210,10 @@ def draw_project(
     )
 
 
-def _cursor(after: str) -> UpdatedCursor:
+def read_cursor(after: str) -> UpdatedCursor:
     updated_at, seq = after.split(",")
     return UpdatedCursor(updated_at, int(seq))
+
+
+def write_cursor(cursor: UpdatedCursor) -> str:
+    return f"{cursor.updated_at},{cursor.seq}"

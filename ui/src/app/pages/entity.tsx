@@ -1,15 +1,14 @@
 // An entity of a graph, with its observations and relations: to read, edit and delete.
 import type { Entity, Relation } from '../../shared/api-types'
 import { get, tool } from '../api'
-import { DocumentEditor } from '../document-editor'
+import { DocumentEditor, DocumentPage } from '../document-editor'
 import { Markdown } from '../markdown'
 import { observationsJson, observationsOf, observationsText } from '../observations'
-import { Await, useResource } from '../resource'
-import { route } from '../router'
+import { useResource } from '../resource'
 import { usePageTitle } from '../title'
 import { href } from '../urls'
 import { EntityRelations } from './entity-relations'
-import { closeMemoryEditor, editMemory, MemoryHeading, Origin, Source } from './memory'
+import { editMemory, MemoryHeading, Origin, Source } from './memory'
 
 interface Found {
   entity: Entity
@@ -31,21 +30,15 @@ interface Props {
 }
 
 export function EntityPage({ reference, project, title }: Props) {
-  const isEditing = Boolean(route.value.query.edit)
   const found = useResource(() => load(reference), [reference], { topics: ['graph'] })
-  const render = (value: Found) =>
-    isEditing ? (
-      <EditEntity reference={reference} project={project} entity={value.entity} reload={found.reload} />
-    ) : (
-      <EntityView reference={reference} project={project} found={value} reload={found.reload} />
-    )
+  const shared = { reference, project, reload: found.reload }
   return (
-    <>
-      {found.error && !(isEditing && found.value) && <h1>{title}</h1>}
-      <Await resource={found} keepStale={isEditing}>
-        {render}
-      </Await>
-    </>
+    <DocumentPage
+      title={title}
+      resource={found}
+      view={(value) => <EntityView {...shared} found={value} />}
+      edit={(value) => <EditEntity {...shared} entity={value.entity} />}
+    />
   )
 }
 
@@ -131,7 +124,7 @@ function EditEntity({ reference, project, entity, reload }: EditProps) {
           editMemory(reference, textOf({ content, observations }), observationsJson(observations))
         }
         create={create}
-        onClose={() => closeMemoryEditor(reference, reload)}
+        reload={reload}
       />
     </>
   )

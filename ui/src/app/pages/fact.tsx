@@ -1,12 +1,11 @@
 // A fact of the vault: to read, edit and delete.
 import { get, tool } from '../api'
-import { DocumentEditor } from '../document-editor'
+import { DocumentEditor, DocumentPage } from '../document-editor'
 import { Markdown } from '../markdown'
-import { Await, useResource } from '../resource'
-import { route } from '../router'
+import { useResource } from '../resource'
 import { usePageTitle } from '../title'
 import { href } from '../urls'
-import { closeMemoryEditor, editMemory, MemoryHeading, Origin, Source } from './memory'
+import { editMemory, MemoryHeading, Origin, Source } from './memory'
 
 interface Fact {
   key: string
@@ -19,21 +18,14 @@ interface Fact {
 const load = async (ref: string) => (await get('/api/open', { query: { ref } })) as Fact
 
 export function FactPage({ reference, title }: { reference: string; title: string }) {
-  const isEditing = Boolean(route.value.query.edit)
   const fact = useResource(() => load(reference), [reference], { uris: (uri) => uri === reference })
-  const render = (found: Fact) =>
-    isEditing ? (
-      <EditFact reference={reference} fact={found} reload={fact.reload} />
-    ) : (
-      <FactView reference={reference} fact={found} />
-    )
   return (
-    <>
-      {fact.error && !(isEditing && fact.value) && <h1>{title}</h1>}
-      <Await resource={fact} keepStale={isEditing}>
-        {render}
-      </Await>
-    </>
+    <DocumentPage
+      title={title}
+      resource={fact}
+      view={(found) => <FactView reference={reference} fact={found} />}
+      edit={(found) => <EditFact reference={reference} fact={found} reload={fact.reload} />}
+    />
   )
 }
 
@@ -71,7 +63,7 @@ function EditFact({ reference, fact, reload }: { reference: string; fact: Fact; 
         load={async () => ({ content: (await load(reference)).content })}
         update={({ content }, seen) => editMemory(reference, content, seen.content)}
         create={({ content }) => tool('commit_memory', { scope: 'vault', key: fact.key, content, tags: fact.tags })}
-        onClose={() => closeMemoryEditor(reference, reload)}
+        reload={reload}
       />
     </>
   )

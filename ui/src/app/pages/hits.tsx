@@ -4,6 +4,7 @@ import { ago, plural, shortTime } from '../../shared/format'
 import { kindLabel } from '../families'
 import { Marked } from '../marks'
 import { SOURCES } from '../note-filters'
+import { plainText } from '../plain-text'
 import { isConversation, refHref } from '../refs'
 import { route, setQuery } from '../router'
 import { PAGE_SIZE, type Hit, type SearchResult } from '../search'
@@ -116,7 +117,7 @@ function HitItem({ hit, query, isSelected, onToggle }: HitProps) {
           )}
         </span>
         <span class="snippet">
-          <Marked text={hit.snippet} query={query} />
+          <Marked text={plainText(hit.snippet)} query={query} />
         </span>
       </a>
     </li>

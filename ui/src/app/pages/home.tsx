@@ -1,12 +1,13 @@
 import type { VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { Chart } from '../../shared/chart'
-import { number, plural } from '../../shared/format'
+import { number } from '../../shared/format'
 import { get } from '../api'
 import { MEMORY_CHANGES } from '../changes'
 import { Await, useResource } from '../resource'
 import { navigate, route, setQuery } from '../router'
 import { href } from '../urls'
+import { Attention } from './attention'
 import { RecentWrites } from './recent-writes'
 
 type Overview = Record<string, Record<string, number | string>>
@@ -40,6 +41,7 @@ export function Home() {
       <h1>Home</h1>
       <SearchBox />
       {isNew ? <FirstSteps /> : <Await resource={recent}>{(found) => <RecentWrites {...found} />}</Await>}
+      {!isNew && <Attention />}
       <Await resource={overview}>{(found) => <Totals overview={found} />}</Await>
       {!isNew && <Activity />}
     </>
@@ -90,20 +92,6 @@ function FirstSteps() {
   )
 }
 
-/** Notes that are not found by meaning yet. */
-function Attention({ missing }: { missing: number }) {
-  if (!missing) return null
-  return (
-    <section class="card" aria-label="Needs attention">
-      <h2>Needs attention</h2>
-      <p>
-        {plural(missing, 'note is', 'notes are')} found by words only, without a vector.{' '}
-        <a href="/settings">See the embedder</a>
-      </p>
-    </section>
-  )
-}
-
 /** Numbers over time. */
 function Activity() {
   const requested = route.value.query.range ?? DEFAULT_RANGE
@@ -114,7 +102,6 @@ function Activity() {
     <Await resource={analytics}>
       {(found) => (
         <>
-          <Attention missing={found.totals.unembedded} />
           <RangeChoice range={range} />
           <div class="columns">
             <TopList title="Top tags" filter="tag" rows={found.top_tags} empty="No tags yet. Write #tag in a note." />
@@ -172,10 +159,10 @@ function Totals({ overview }: { overview: Overview }) {
   const shown: [string, number | string | undefined, string][] = [
     ['Notes', count('notes', 'notes'), href(['memories'], { family: 'notes' })],
     ['Namespaces', count('notes', 'namespaces'), href(['memories'], { family: 'notes', filters: '1' })],
-    ['In the vault', count('vault', 'memories'), href(['memories'], { family: 'vault' })],
-    ['In stores', count('stores', 'memories'), '/stores'],
+    ['Facts', count('vault', 'memories'), href(['memories'], { family: 'vault' })],
+    ['Files', count('stores', 'memories'), '/stores'],
     ['Entities', count('graph', 'entities'), '/graph'],
-    ['Rows in portals', count('portals', 'rows'), '/portals'],
+    ['Rows in tables', count('portals', 'rows'), '/portals'],
   ]
   return (
     <ul class="totals" aria-label="Totals">

@@ -11,11 +11,13 @@ import { FactPage } from './fact'
 import { Source } from './memory'
 import { MemoryList } from './memory-list'
 import { NewNote, NotePage } from './note'
+import { NotePairs } from './note-pairs'
 
 export function Memories() {
   const [, part, id] = route.value.path
   const { ref = '', title, namespace } = route.value.query
   if (part === 'new') return <NewNote />
+  if (part === 'pairs') return <NotePairs />
   if (part === 'note' && id) return <NotePage key={id} id={id} />
   if (part === 'open') return <OpenedRef key={ref} reference={ref} />
   if (title) return <NoteByTitle key={title} title={title} namespace={namespace} />

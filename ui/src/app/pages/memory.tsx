@@ -13,11 +13,6 @@ export const memoryHref = (ref: string, query: Record<string, string> = {}) =>
 export const editMemory = (ref: string, text: string, was: string) =>
   post('/api/memories/edit', { body: { ref, text, was } })
 
-export function closeMemoryEditor(ref: string, reload: () => void): void {
-  navigate(memoryHref(ref), true)
-  reload()
-}
-
 export async function restoreMemory(ref: string, title: string): Promise<void> {
   const { lost } = await post('/api/memories/restore', { body: { ref } })
   toast(lost ? `“${title}” is restored, without ${lost}` : `“${title}” is restored`)

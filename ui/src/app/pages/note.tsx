@@ -1,7 +1,8 @@
 import { showError, toast } from '../../shared/toast'
-import { ago } from '../../shared/format'
+import { ago, shortTime } from '../../shared/format'
 import type { Note } from '../../shared/api-types'
 import { tool } from '../api'
+import { closeEditor } from '../document-editor'
 import { EditConflict, Editor } from '../editor'
 import { Markdown } from '../markdown'
 import {
@@ -15,7 +16,7 @@ import {
 } from '../note-fields'
 import { noteRef } from '../refs'
 import { Await, useResource } from '../resource'
-import { back, navigate, route, setQuery } from '../router'
+import { back, navigate, route } from '../router'
 import { usePageTitle } from '../title'
 import { href } from '../urls'
 import { deleteMemory, restoreMemory } from './memory'
@@ -130,10 +131,7 @@ interface Props {
 
 function EditNote({ note, reload }: Props) {
   usePageTitle(note.title)
-  const close = () => {
-    setQuery({ edit: '' }, true)
-    reload()
-  }
+  const close = () => closeEditor(reload)
   async function save(fields: NoteFields, base: NoteFields, seen?: NoteFields) {
     const current = fieldsOf(await tool('memory_get', { id: note.id }))
     const conflicts = conflictingFields(seen ?? base, fields, current)
@@ -202,7 +200,13 @@ function NoteView({ note, reload }: Props) {
       <p class="mut">
         {note.namespace} · importance {note.importance.toFixed(1)} · {authorOf(note)} · {ago(note.updated_at)}
         {note.archived ? ' · deleted' : ''}
+        {note.expires_at && ` · expires ${shortTime(note.expires_at)}`}
       </p>
+      {note.superseded_by && (
+        <p>
+          A newer note replaces this one. <a href={noteHref(note.superseded_by)}>Read the newer one</a>
+        </p>
+      )}
       <Tags note={note} />
       <Markdown text={note.content} namespace={note.namespace} />
       <NoteLinks note={note} reload={reload} />

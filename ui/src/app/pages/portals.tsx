@@ -41,7 +41,7 @@ function PortalList() {
   const permissions = usePermissions()
   return (
     <>
-      <h1>Portals</h1>
+      <h1>Tables</h1>
       <Await resource={portals}>
         {({ portals: found }) =>
           found.length ? (
@@ -172,7 +172,7 @@ function PortalPage({ uri }: { uri: string }) {
         <Heading key={uri} portal={portal} permissions={permissions} />
       ) : (
         <p>
-          <a href="/portals">Portals</a>
+          <a href="/portals">Tables</a>
         </p>
       )}
       <Await resource={view}>
@@ -201,7 +201,7 @@ function DeletedPortal({ uri }: { uri: string }) {
   return (
     <>
       <p>
-        <a href="/portals">Portals</a>
+        <a href="/portals">Tables</a>
       </p>
       <h1>Portal {uri}</h1>
       <p class="empty" role="alert">
@@ -232,7 +232,7 @@ function Heading({ portal, permissions }: { portal: Portal; permissions: Permiss
     <>
       <div class="bar">
         <p>
-          <a href="/portals">Portals</a>
+          <a href="/portals">Tables</a>
         </p>
         <span class="space" />
         {permissions.write && !isEditing && (

@@ -1,10 +1,15 @@
 // What agents and people wrote last: by day, then by who wrote it, with the text.
-import { shortTime } from '../../shared/format'
+import { useState } from 'preact/hooks'
+import { number, shortTime } from '../../shared/format'
 import type { Schemas } from '../../shared/api-types'
 import { SOURCES } from '../note-filters'
-import { refHref } from '../refs'
+import { kindLabel } from '../families'
+import { plainText } from '../plain-text'
+import { isConversation, refHref } from '../refs'
 import { href } from '../urls'
 import { byDayAndAuthor, dayLabel, type Write } from '../writes'
+
+const MAX_SHOWN = 5 // of an author on a day, before "more"
 
 export function RecentWrites({ writes, incomplete }: Schemas['WritesShown']) {
   return (
@@ -34,23 +39,37 @@ const authorLabel = (author: string) =>
   Object.hasOwn(SOURCES, author) ? SOURCES[author as keyof typeof SOURCES] : author
 
 function AuthorWrites({ author, writes }: { author: string; writes: Write[] }) {
+  const [isLong, setLong] = useState(false)
+  const more = writes.length - MAX_SHOWN
   return (
     <>
       <h4 class="mut">{authorLabel(author)}</h4>
       <ul class="list">
-        {writes.map((write) => (
-          <li key={write.ref}>
-            <a href={refHref(write.ref)}>{write.title}</a>{' '}
-            <span class="mut">
-              <a class="quiet" href={href(['memories'], { family: write.family })}>
-                {write.family}
-              </a>{' '}
-              · <time dateTime={write.at}>{shortTime(write.at).slice(11)}</time>
-            </span>
-            {write.text && write.text !== write.title && <span class="snippet">{write.text}</span>}
-          </li>
+        {(isLong ? writes : writes.slice(0, MAX_SHOWN)).map((write) => (
+          <WriteItem key={write.ref} write={write} />
         ))}
       </ul>
+      {more > 0 && !isLong && (
+        <button class="link" onClick={() => setLong(true)}>
+          {number(more)} more
+        </button>
+      )}
     </>
+  )
+}
+
+function WriteItem({ write }: { write: Write }) {
+  const text = plainText(write.text)
+  return (
+    <li>
+      <a href={refHref(write.ref)}>{write.title}</a>{' '}
+      <span class="mut">
+        <a class="quiet" href={href(['memories'], { family: write.family })}>
+          {isConversation(write.ref) ? 'conversation' : kindLabel(write.family)}
+        </a>{' '}
+        · <time dateTime={write.at}>{shortTime(write.at).slice(11)}</time>
+      </span>
+      {text && text !== write.title && <span class="snippet">{text}</span>}
+    </li>
   )
 }

@@ -5,7 +5,7 @@ import { post, tool } from '../api'
 import { DocumentEditor } from '../document-editor'
 import { Editor } from '../editor'
 import { splitTags } from '../note-fields'
-import { navigate, setQuery } from '../router'
+import { navigate } from '../router'
 import { href } from '../urls'
 
 export const fileHref = (store: string, path: string) => href(['stores', store, ...path.split('/')], { file: '1' })
@@ -103,10 +103,6 @@ interface EditProps {
 
 export function EditFile({ store, path, file, reload }: EditProps) {
   const load = async () => ({ content: (await tool('get_memory', { store, path, include_expired: true })).content })
-  const close = () => {
-    setQuery({ edit: '' }, true)
-    reload()
-  }
   return (
     <>
       <h2>{path}</h2>
@@ -120,7 +116,7 @@ export function EditFile({ store, path, file, reload }: EditProps) {
           post('/api/stores/{store}/edit', { path: { store }, body: { path, content, was: seen.content } })
         }
         create={({ content }) => tool('add_memory', { store, path, content, tags: file.metadata.tags })}
-        onClose={close}
+        reload={reload}
       />
     </>
   )

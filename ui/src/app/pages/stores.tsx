@@ -21,12 +21,13 @@ const STORE_CHANGES = { topics: ['stores'] }
 const baseName = (path: string) => path.split('/').pop()!
 
 export function Stores() {
-  const [, store, ...parts] = route.value.path
+  const [, named, ...parts] = route.value.path
   const stores = useResource(() => get('/api/stores'), [], STORE_CHANGES)
+  const store = named ?? (stores.value?.stores.length === 1 ? stores.value.stores[0]!.name : undefined)
   return (
     <>
       <div class="bar heading">
-        <h1>Stores</h1>
+        <h1>Files</h1>
         <span class="space" />
         <a
           class="button primary"

@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Collection
-from typing import Any
 
 from memory_mcp.engines.texts import Allowed
 from memory_mcp.engines.transactions import Read
@@ -18,14 +17,17 @@ from memory_mcp.families.notes.model import (
     Stats,
     TagCount,
     UpdatedCursor,
-    folded,
-    tag_key,
+)
+from memory_mcp.families.notes.storage.conditions import (
+    CONTAINS,
+    conditions_of,
+    filter_condition,
+    filter_values,
+    lower,
 )
 from memory_mcp.families.notes.storage.notes import LIVE, inside, tag_names
 
 TOP = 10
-_ASCII_LOWER = str.maketrans({chr(code): chr(code + 32) for code in range(ord("A"), ord("Z") + 1)})
-_CONTAINS = "instr(lower(title || ' ' || content), :words) > 0"
 
 
 def recent(tx: Read, chosen: Filter, offset: int, limit: int) -> list[NoteSummary]:
@@ -75,7 +77,7 @@ _ORDERS: dict[Order, str] = {
 def page(tx: Read, chosen: Filter, part: ListedPart) -> tuple[list[NoteSummary], UpdatedCursor | None]:
     """A part of the notes that match a filter, and the next cursor of the order `updated`. Expired notes are left out,
     so there may be fewer than `limit`."""
-    conditions = _conditions(chosen) + ([_CONTAINS] if part.words else [])
+    conditions = conditions_of(chosen) + ([CONTAINS] if part.words else [])
     # Without a condition an index alone gives the order, and no text is read for it.
     has_index = not (conditions or part.is_archived) and part.order == "updated"
     conditions += [f"archived = {int(part.is_archived)}"]
@@ -95,7 +97,8 @@ def page(tx: Read, chosen: Filter, part: ListedPart) -> tuple[list[NoteSummary],
         filter_values(tx, chosen, part.words)
         | {"updated_at": start.updated_at, "seq": start.seq, "limit": part.limit, "offset": part.offset},
     )
-    shown = [_summary(*row[:9]) for row in rows if part.is_archived or not row[10]]
+    shows_expired = part.is_archived or chosen.state == "expired"
+    shown = [_summary(*row[:9]) for row in rows if shows_expired or not row[10]]
     has_next = len(rows) == part.limit and part.order == "updated"
     return shown, UpdatedCursor(rows[-1][6], rows[-1][9]) if has_next else None
 
@@ -210,7 +213,7 @@ def namespaces_starting(tx: Read, within: str | None, prefix: str, limit: int) -
         WHERE lower(substr(namespace, 1, length(:prefix))) = :prefix AND {LIVE} AND {inside(within)}
         GROUP BY namespace ORDER BY max(updated_at) DESC, namespace LIMIT :limit
         """,
-        {"prefix": _lower(prefix), "within": within, "limit": limit, "now": tx.precise_stamp},
+        {"prefix": lower(prefix), "within": within, "limit": limit, "now": tx.precise_stamp},
     )
     return [name for (name,) in rows]
 
@@ -272,11 +275,6 @@ def ids_like(tx: Read, within: str | None, text: str, limit: int) -> list[str]:
     return [id_ for (id_,) in rows]
 
 
-def _lower(text: str) -> str:
-    """As lower() in SQL: of ASCII letters alone."""
-    return text.translate(_ASCII_LOWER)
-
-
 # Filters
 
 
@@ -293,7 +291,7 @@ def newest(tx: Read, chosen: Filter, offset: int, limit: int) -> list[int]:
 
 def in_order(tx: Read, chosen: Filter, after: int, limit: int, *, include_archived: bool = False) -> list[int]:
     """Notes that match a filter in the order they were stored, after this one."""
-    condition = " AND ".join(["TRUE", *_conditions(chosen)]) if include_archived else filter_condition(chosen)
+    condition = " AND ".join(["TRUE", *conditions_of(chosen)]) if include_archived else filter_condition(chosen)
     rows = tx.all(
         f"SELECT seq FROM notes WHERE seq > :after AND {condition} ORDER BY seq LIMIT :limit",
         filter_values(tx, chosen) | {"after": after, "limit": limit},
@@ -336,59 +334,3 @@ def allowed(tx: Read, chosen: Filter) -> Allowed | None:
         return Allowed.all_but((seq for (seq,) in expired), top) if expired else None
     rows = tx.all(f"SELECT seq FROM notes WHERE {filter_condition(chosen)}", filter_values(tx, chosen))
     return Allowed.only((seq for (seq,) in rows), top)
-
-
-def filter_condition(chosen: Filter, words: str = "", *, is_archived: bool = False) -> str:
-    """The SQL condition of a filter, for live notes or for archived ones."""
-    state = "archived = 1" if is_archived else LIVE
-    return " AND ".join([state, *_conditions(chosen), *([_CONTAINS] if words else [])])
-
-
-def _conditions(chosen: Filter) -> list[str]:
-    conditions = []
-    if chosen.namespace is not None:
-        conditions.append("namespace = :namespace")
-    if chosen.within is not None:
-        conditions.append("namespace = :within")
-    if chosen.folder is not None:
-        conditions.append("folder = :folder")
-    if chosen.min_importance > 0:
-        conditions.append("importance >= :min_importance")
-    if chosen.source is not None:
-        conditions.append("source = :source")
-    if chosen.other_than is not None:
-        conditions.append("source <> :other_than")
-    if chosen.is_current:
-        conditions.append("superseded_by IS NULL")
-    if chosen.session is not None:
-        conditions.append("session_id = :session")
-    if chosen.client is not None:
-        conditions.append("client = :client")
-    if chosen.created.after is not None:
-        conditions.append("created_at >= :created_after")
-    if chosen.created.before is not None:
-        conditions.append("created_at < :created_before")
-    if chosen.title is not None:
-        conditions.append("title_key = :title_key")
-    for number in range(len(chosen.tags)):
-        conditions.append(f"notes.seq IN (SELECT note_seq FROM note_tags WHERE tag_key = :tag{number})")
-    return conditions
-
-
-def filter_values(tx: Read, chosen: Filter, words: str = "") -> dict[str, Any]:
-    return {
-        "words": _lower(words),
-        "now": tx.precise_stamp,
-        "namespace": chosen.namespace,
-        "within": chosen.within,
-        "folder": chosen.folder,
-        "min_importance": chosen.min_importance,
-        "source": chosen.source,
-        "other_than": chosen.other_than,
-        "session": chosen.session,
-        "client": chosen.client,
-        "created_after": chosen.created.after,
-        "created_before": chosen.created.before,
-        "title_key": folded(chosen.title) if chosen.title is not None else None,
-        **{f"tag{number}": tag_key(tag) for number, tag in enumerate(chosen.tags)},
-    }

@@ -1,0 +1,16 @@
+// The beginning of a memory as a line of text: markdown without its marks. The server has joined the lines.
+
+const TABLE_RULER = /\|(?:\s*:?-{2,}:?\s*\|)+/g
+
+export function plainText(markdown: string): string {
+  const hasTable = markdown.search(TABLE_RULER) >= 0
+  return (hasTable ? markdown.replace(TABLE_RULER, ' ').replace(/(?:\s*\|)+\s*/g, ' · ') : markdown)
+    .replace(/(^|\s)#{1,6}\s+/g, '$1')
+    .replace(/(^|\s)>\s+/g, '$1')
+    .replace(/(\*\*|__|~~)(?=\S)([^*_~]{1,500})\1/g, '$2')
+    .replace(/(^|\W)\*(?=\S)([^*]{1,500})\*(?=\W|$)/g, '$1$2')
+    .replace(/`([^`]{1,500})`/g, '$1')
+    .replace(/\[\[([^\][|]{1,500})(?:\|([^\][]{1,500}))?\]\]/g, (_, title: string, shown?: string) => shown ?? title)
+    .replace(/\[([^\][]{1,500})\]\([^()\s]{1,500}\)/g, '$1')
+    .replace(/^[\s·]+|[\s·]+$/g, '')
+}

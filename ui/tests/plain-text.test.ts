@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest'
+import { plainText } from '../src/app/plain-text'
+
+test.each([
+  [
+    '# Bread | what | how much | |---|:--:| | flour | 500 g | | salt | 10 g |',
+    'Bread · what · how much · flour · 500 g · salt · 10 g',
+  ],
+  [
+    'We back up **nightly**, see [[Disaster plan]] and [[Off-site|elsewhere]] #ops',
+    'We back up nightly, see Disaster plan and elsewhere #ops',
+  ],
+  ['Use `make run`, *never* sudo; [docs](https://example.org)', 'Use make run, never sudo; docs'],
+  ['2 * 3 * 4 = 24, a | b', '2 * 3 * 4 = 24, a | b'],
+  ['> quoted ## Second', 'quoted Second'],
+  ['snake_case_name and C#', 'snake_case_name and C#'],
+])('%s', (markdown, expected) => expect(plainText(markdown)).toBe(expected))
