@@ -134,6 +134,9 @@ bench-scale: setup ## Measure what a row and a call cost in PostgreSQL, for docs
 bench-home: setup ## Measure the requests of the web app's Home page, with 100, 10k and 100k notes
 	$(BIN)/python -m benchmarks.home $(ARGS)
 
+bench-web: setup ## Measure the web app in a Chromium on a throttled connection, with 100k notes: bytes, time, frames
+	$(BIN)/python -m benchmarks.web $(ARGS)
+
 bench-agents: setup ## Run 60 tasks of an agent: which first calls are refused, which tasks are solved, tokens
 	$(BIN)/python -m benchmarks.agents $(ARGS)
 

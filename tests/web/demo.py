@@ -16,6 +16,7 @@ from tests.events import eventually
 from tests.web.conftest import Site
 
 DAYS = 30
+RESTART = "The staging server is restarted every night at {} o'clock."
 VECTORS_TIMEOUT_S = 60.0
 PORTAL = "mem://shop/orders"
 ORDERS = 5_000
@@ -29,6 +30,10 @@ THINGS = {
     "billing": "service",
     "queue": "service",
     "Postgres": "database",
+}
+OBSERVED = {
+    "Ann": ["leads checkout", "likes tea, maps and short meetings"],
+    "billing": ["sends invoices at night", "moved to the new queue in October"],
 }
 TIES = (
     ("Ann", "checkout", "owns"),
@@ -88,13 +93,25 @@ def wait_for_vectors(app: App) -> None:
 
 
 def fill(site: Site) -> None:
-    """What the other families keep."""
+    """What the other families keep, and notes that need attention."""
+    for hour in ("two", "four"):
+        site.call("memory_create", title="Nightly restart", content=RESTART.format(hour), namespace="work")
+    plan = site.call("memory_create", title="Team lunch", content="Team lunch is on Mondays.", namespace="work")
+    site.call(
+        "memory_create",
+        title="Lunch now on Thursdays",
+        content="Since March the team eats together on Thursdays, in the canteen.",
+        namespace="work",
+        supersedes=[plan["id"]],
+    )
     for key, content in {"favourite-tea": "Darjeeling", "editor": "Zed, dark", "deploy": "make release"}.items():
         site.call("commit_memory", scope="vault", key=key, content=content)
     for path, content in FILES.items():
         site.call("add_memory", store="default", path=path, content=content, tags=[path.split("/")[0]])
     site.call("create_project", name="shop")
-    entities = [{"name": name, "entity_type": kind, "observations": []} for name, kind in THINGS.items()]
+    entities = [
+        {"name": name, "entity_type": kind, "observations": OBSERVED.get(name, [])} for name, kind in THINGS.items()
+    ]
     site.call("create_entities", project="shop", entities=entities)
     relations = [{"from": one, "to": other, "relation_type": kind} for one, other, kind in TIES]
     site.call("create_relations", project="shop", relations=relations)
