@@ -93,7 +93,7 @@ export class GraphPicture {
     this.graph.graphData({ nodes: [...this.placed.values()], links })
   }
 
-  /** Leave room for the names of few nodes and of their relations. */
+  /** Few nodes are spread, so that their names and relations can be read. */
   private spread(count: number): void {
     const isRoomy = count <= MAX_ROOMY_NODES
     const [links, charge] = ['link', 'charge'].map((name) => this.graph.d3Force(name) as unknown as Force)
