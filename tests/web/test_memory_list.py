@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.processes import run
 from tests.web.accessibility import assert_accessible
@@ -130,16 +130,45 @@ def test_selected_memories_are_tagged_moved_and_deleted_with_undo(page: Page, si
     page.get_by_role("button", name="Undo").last.click()
     expect(page.get_by_role("link", name="bulk/moved 3")).to_have_count(0)
 
+    _check_deletion_and_undo(page, site)
+
+
+def _check_deletion_and_undo(page: Page, site: Site) -> None:
+    found = page.get_by_role("list", name="Found").get_by_role("listitem")
+    selection = page.get_by_role("group", name="Selection")
     page.reload()
+    page.get_by_label("Select all on this page").check()
+    selection.get_by_role("button", name="Delete").click()
+    expect(found).to_have_count(5)  # those of the next page
+    page.get_by_role("button", name="Undo").click()
+    expect(found).to_have_count(50)
     page.get_by_label("Select all on this page").check()
     selection.get_by_role("button", name="Select all 55").click()
     expect(selection).to_contain_text("55 selected")
     selection.get_by_role("button", name="Delete").click()
     expect(page.get_by_text("55 memories deleted")).to_be_visible()
     expect(page.get_by_text("Nothing found")).to_be_visible()
-    page.get_by_role("button", name="Undo").click()
+    _restore_slowly(page, site)
     expect(page.get_by_text("55 memories restored")).to_be_visible()
     expect(found).to_have_count(50)
+
+
+def _restore_slowly(page: Page, site: Site) -> None:
+    """Undo, and let another tab of the user show the first part before the rest is restored."""
+    path = "/api/memories/restore-many"
+    held: list[Route] = []
+    page.route(f"**{path}", lambda route: held.append(route))
+    with page.expect_request(f"**{path}") as sent:
+        page.get_by_role("button", name="Undo").last.click()
+    refs = json.loads(sent.value.post_data or "")["refs"]
+    other = page.context.new_page()
+    other.goto(page.url)
+    expect(other.get_by_text("Nothing found")).to_be_visible()
+    first = site.me.post(path, json={"refs": refs[:31]}).json()
+    expect(other.get_by_role("list", name="Found").get_by_role("listitem").first).to_be_visible()
+    rest = site.me.post(path, json={"refs": refs[31:]}).json()
+    held[0].fulfill(json={"refs": first["refs"] + rest["refs"], "refused": first["refused"] + rest["refused"]})
+    other.close()
 
 
 def test_what_was_found_about_one_person_is_deleted_in_every_family(browser: Browser, new_account: Site) -> None:

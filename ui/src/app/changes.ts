@@ -15,6 +15,8 @@ const RECONNECT_MS = 2000
 const listeners = new Set<Listener>()
 let stream: EventSource | null = null
 let wasConnected = false
+let runningActions = 0
+let endedActions = 0
 
 function connect(): void {
   if (document.hidden) {
@@ -51,6 +53,21 @@ function notify(change: Change | null): void {
   for (const listener of listeners) listener(change)
 }
 
+/** How many actions of this user have ended; a value that was asked for later has all of their changes. */
+export const countEndedActions = () => endedActions
+
+/** Run an action of many changes. Pages show none of them before it has ended, and then load once. */
+export async function asOneChange<T>(action: () => Promise<T>): Promise<T> {
+  runningActions += 1
+  try {
+    return await action()
+  } finally {
+    runningActions -= 1
+    endedActions += 1
+    notify(null)
+  }
+}
+
 export function watchChanges(): void {
   document.addEventListener('visibilitychange', connect)
   addEventListener('focus', connect)
@@ -70,7 +87,7 @@ function isRelevant(change: Change, { uris, topics = [] }: ChangeFilter): boolea
   return Boolean(concernsUri) || Boolean(change.topics?.some((topic) => topics.includes(topic)))
 }
 
-/** Call `onChange` at most once per batch interval while changes arrive. */
+/** Call `onChange` at most once per batch interval while changes arrive, and not while an action runs. */
 export function useChanges(onChange: () => void, filter: ChangeFilter = MEMORY_CHANGES): void {
   const callback = useRef(onChange)
   callback.current = onChange
@@ -80,7 +97,7 @@ export function useChanges(onChange: () => void, filter: ChangeFilter = MEMORY_C
       if (timer || (change && !isRelevant(change, filter))) return
       timer = window.setTimeout(() => {
         timer = 0
-        callback.current()
+        if (!runningActions) callback.current() // else the end of the action calls it
       }, BATCH_MS)
     }
     listeners.add(listener)

@@ -1,6 +1,7 @@
 // The list of memories: a search over every family, notes by filter, or the latest writes of a family.
 import type { Schemas, ToolResult } from '../shared/api-types'
 import { get, tool } from './api'
+import { countEndedActions } from './changes'
 import type { Family } from './families'
 import { notesQuery, type NoteFilters, type NotesQuery } from './note-filters'
 import { noteRef } from './refs'
@@ -33,6 +34,7 @@ export interface ListQuery {
 
 export interface SearchResult {
   key: string // of the search
+  endedActions: number // of this user, when it was asked for
   hits: Hit[]
   incomplete: ToolResult<'recall_memories'>['incomplete']
 }
@@ -46,13 +48,14 @@ export function listKind({ q, family, filters }: Omit<ListQuery, 'page'>): 'note
 
 export async function search(key: string, query: ListQuery): Promise<SearchResult> {
   const offset = (query.page - 1) * PAGE_SIZE
+  const request = { key, endedActions: countEndedActions() }
   switch (listKind(query)) {
     case 'notes':
-      return { key, incomplete: [], hits: await listNotes(query, offset, PAGE_SIZE) }
+      return { ...request, incomplete: [], hits: await listNotes(query, offset, PAGE_SIZE) }
     case 'hits':
-      return { key, ...(await recall(query)) }
+      return { ...request, ...(await recall(query)) }
     case 'writes':
-      return { key, ...(await latestWrites(query.family, offset)) }
+      return { ...request, ...(await latestWrites(query.family, offset)) }
   }
 }
 

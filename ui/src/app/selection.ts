@@ -4,6 +4,7 @@ import { plural } from '../shared/format'
 import { showError, toast } from '../shared/toast'
 import type { Schemas } from '../shared/api-types'
 import { post } from './api'
+import { asOneChange } from './changes'
 
 const MAX_AT_ONCE = 200 // in one request
 
@@ -14,9 +15,6 @@ interface Selection {
 
 /** It stays while the user looks at a memory, and until another list is shown. */
 export const selection = signal<Selection>({ list: '', refs: new Set() })
-
-/** Deleted here, and not to be shown until the list is loaded again. */
-export const hiddenRefs = signal<ReadonlySet<string>>(new Set())
 
 /** What runs now, such as "Deleting 200 of 1,000". */
 export const running = signal('')
@@ -62,13 +60,12 @@ function report(done: Done[], verb: string, undo?: () => Promise<unknown>): void
   toast(`${memories(count)} ${verb}${others}`, count ? { undo } : { isError: true })
 }
 
-const attempt = async (action: () => Promise<void>) => action().catch(showError)
+const attempt = async (action: () => Promise<void>) => asOneChange(action).catch(showError)
 
 export const deleteSelected = (refs: string[]) =>
   attempt(async () => {
     const done = await inParts('Deleting', refs, (part) => post('/api/memories/delete-many', { body: { refs: part } }))
     const deleted = done.flatMap((part) => part.refs)
-    hiddenRefs.value = new Set([...hiddenRefs.value, ...deleted])
     clearSelection()
     report(done, 'deleted', () => restoreSelected(deleted))
   })
@@ -78,8 +75,6 @@ export const restoreSelected = (refs: string[]) =>
     const done = await inParts('Restoring', refs, (part) =>
       post('/api/memories/restore-many', { body: { refs: part } }),
     )
-    const restored = new Set(done.flatMap((part) => part.refs))
-    hiddenRefs.value = new Set([...hiddenRefs.value].filter((ref) => !restored.has(ref)))
     clearSelection()
     report(done, 'restored')
   })
@@ -92,9 +87,10 @@ export const changeSelected = (refs: string[], change: Change, verb: string) =>
     const done = await inParts('Changing', refs, (part) =>
       post('/api/notes/change', { body: { ...change, refs: part } }),
     )
-    const undo = async () => {
-      for (const inverse of done.flatMap((part) => part.undo)) await post('/api/notes/change', { body: inverse })
-      toast('Undone')
-    }
+    const undo = () =>
+      attempt(async () => {
+        for (const inverse of done.flatMap((part) => part.undo)) await post('/api/notes/change', { body: inverse })
+        toast('Undone')
+      })
     report(done, verb, done.some((part) => part.undo.length) ? undo : undefined)
   })

@@ -1,6 +1,7 @@
 // Deletes a conversation, those of a project, or all of them, in one step with Undo.
 import { showError, toast } from '../../shared/toast'
 import { post } from '../api'
+import { asOneChange } from '../changes'
 import { navigate } from '../router'
 
 interface Props {
@@ -12,12 +13,12 @@ interface Props {
 
 export function DeleteConversations({ reference, label, what, leadsTo }: Props) {
   const restore = async () => {
-    await post('/api/memories/restore', { body: { ref: reference } })
+    await asOneChange(() => post('/api/memories/restore', { body: { ref: reference } }))
     toast('Restored: ' + what)
   }
   async function deleteAll() {
     try {
-      await post('/api/memories/delete', { body: { ref: reference } })
+      await asOneChange(() => post('/api/memories/delete', { body: { ref: reference } }))
       if (leadsTo) navigate(leadsTo)
       toast('Deleted: ' + what, { undo: restore })
     } catch (error) {

@@ -8,7 +8,7 @@ import { plainText } from '../plain-text'
 import { isConversation, refHref } from '../refs'
 import { route, setQuery } from '../router'
 import { PAGE_SIZE, type Hit, type SearchResult } from '../search'
-import { hiddenRefs, select, selectedIn } from '../selection'
+import { select, selectedIn } from '../selection'
 import { href } from '../urls'
 
 interface HitListProps {
@@ -21,20 +21,23 @@ interface HitListProps {
 /** Portals are no single memories. */
 export const isSelectable = (hit: Hit) => hit.family !== 'portals'
 
-/** The hits stay in place while the user reads; new ones appear when the user asks for them. */
+/** The hits stay in place while the user reads; new ones appear when the user asks for them. What the user did to the
+ *  list itself is shown at once. */
 export function HitList({ result, query, page, list }: HitListProps) {
-  const [shown, setShown] = useState(result.hits)
+  const [chosen, setChosen] = useState(result)
+  const isOlder = chosen.endedActions < result.endedActions
+  if (isOlder) setChosen(result)
+  const shown = isOlder ? result.hits : chosen.hits
   const element = useRef<HTMLUListElement>(null)
   const lastToggled = useRef(-1)
   const newest = new Map(result.hits.map((hit) => [hit.ref, hit]))
   const known = new Set(shown.map((hit) => hit.ref))
   const added = page === 1 ? result.hits.filter((hit) => !known.has(hit.ref)).length : 0
   const isPartial = result.hits.length >= PAGE_SIZE || page > 1 // else a missing hit was deleted
-  const isStale = (hit: Hit) => isPartial && !hiddenRefs.value.has(hit.ref)
-  const visible = shown.flatMap((hit) => newest.get(hit.ref) ?? (isStale(hit) ? [hit] : []))
+  const visible = shown.flatMap((hit) => newest.get(hit.ref) ?? (isPartial ? [hit] : []))
   const selected = selectedIn(list)
   function showNew() {
-    setShown(result.hits)
+    setChosen(result)
     requestAnimationFrame(() => element.current?.querySelector('a')?.focus())
   }
   /** With Shift, all from the last one. */

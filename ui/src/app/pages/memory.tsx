@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { ago, shortTime } from '../../shared/format'
 import { showError, toast } from '../../shared/toast'
 import { post } from '../api'
+import { asOneChange } from '../changes'
 import { navigate } from '../router'
 import { usePageTitle } from '../title'
 import { href } from '../urls'
@@ -14,13 +15,13 @@ export const editMemory = (ref: string, text: string, was: string) =>
   post('/api/memories/edit', { body: { ref, text, was } })
 
 export async function restoreMemory(ref: string, title: string): Promise<void> {
-  const { lost } = await post('/api/memories/restore', { body: { ref } })
+  const { lost } = await asOneChange(() => post('/api/memories/restore', { body: { ref } }))
   toast(lost ? `“${title}” is restored, without ${lost}` : `“${title}” is restored`)
 }
 
 export async function deleteMemory(ref: string, title: string): Promise<void> {
   try {
-    const deleted = await post('/api/memories/delete', { body: { ref } })
+    const deleted = await asOneChange(() => post('/api/memories/delete', { body: { ref } }))
     navigate('/memories')
     toast(`“${title}” is deleted`, { undo: () => restoreMemory(deleted.ref, title) })
   } catch (error) {
