@@ -484,6 +484,8 @@ def test_every_page_fits_on_a_phone(context: BrowserContext) -> None:
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_label("Loading")).to_have_count(0)
         assert page.evaluate("document.documentElement.scrollWidth") <= 375, address
+        heights = page.locator("main summary:visible").evaluate_all("all => all.map(one => one.offsetHeight)")
+        assert all(height >= 44 for height in heights), address
     pages = page.get_by_role("navigation", name="Pages")
     bar = pages.bounding_box()
     assert bar is not None
