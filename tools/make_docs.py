@@ -157,7 +157,7 @@ def errors() -> Iterator[str]:
     yield (
         'The body is `{"error": code, "message": text, "data": {}}`. A key that is not accepted gets 401 and a '
         "`WWW-Authenticate` header, under one of the codes below; a Host that is not ours gets 421, an Origin that is "
-        "not ours 403, a body over 4 MiB 413."
+        "not ours 403, a body over 4 MiB, or with over 110,000 lists and objects, 413."
     )
     for code, meaning in KEY_CODES.items():
         yield f"## {code}\n\n{meaning}"

@@ -172,3 +172,13 @@ def test_an_import_of_one_user_delays_no_other(server: Http, me: Person, ann: Pe
     upload(ann, VAULT)
     with FileLock(server.data_dir / "import.lock").acquire():
         assert start(ann, dry_run=False, into="lock")["state"] == "done"
+
+
+def test_metadata_that_is_small_as_bytes_and_large_in_memory_is_not_imported(me: Person) -> None:
+    records = [{"id": number, "memory": f"Fact {number}", "metadata": {"a": 1}} for number in range(2)]
+    records[1]["metadata"] = {"a": [[]] * 10_000}
+    upload(me, json.dumps(records).encode(), "mem0.json")
+    job = start(me, upload="mem0.json", name="mem0.json", format="mem0")
+    report = job["report"]
+    assert (report["imported"], report["refused"]) == (1, 1)
+    assert report["problems"][0]["why"] == "Its metadata has over 10,000 lists and objects."

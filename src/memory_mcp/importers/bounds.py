@@ -1,15 +1,16 @@
 """Limits for imported values: the same as those of the note tools."""
 
 import hashlib
+import json
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from memory_mcp import json_containers
 from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.families.notes.model import ARCHIVED, IMPORTED_FROM, MAX_METADATA_BYTES, NewNote, folded, tag_key
-from memory_mcp.families.notes.result_limits import metadata_size
 from memory_mcp.importers.model import FoundNote, ImportProblem
 
 MAX_CONTENT_CHARS = 1024 * 1024
@@ -19,6 +20,7 @@ MAX_TAG_CHARS = 128
 MAX_ID_CHARS = 512
 MAX_TAGS = 64
 MAX_METADATA_LEVELS = 50
+MAX_METADATA_CONTAINERS = 10_000  # lists and objects, each of which takes a hundred bytes of memory
 MAX_SECONDS = 2**40  # since 1970; a larger number is in milliseconds
 
 
@@ -41,8 +43,8 @@ def note(
     if len(content) > MAX_CONTENT_CHARS:
         return ImportProblem(where, f"It has {len(content):,} characters; the limit is {MAX_CONTENT_CHARS:,}.")
     kept = {key: value for key, value in _clean(metadata or {}).items() if key != IMPORTED_FROM}
-    if metadata_size(kept) > MAX_METADATA_BYTES - 2048:  # 2048 for the origin
-        return ImportProblem(where, "Its metadata is over 1 MiB.")
+    if problem := _metadata_problem(kept):
+        return ImportProblem(where, problem)
     text = clean_text(content)
     updated = moment(updated_at)
     created = moment(created_at) or updated
@@ -61,6 +63,15 @@ def note(
         expires_at=precise_stamp(expires) if expires else None,
     )
     return FoundNote(clean_text(name), where, new)
+
+
+def _metadata_problem(metadata: Mapping[str, Any]) -> str | None:
+    text = json.dumps(metadata, ensure_ascii=False).encode()
+    if len(text) > MAX_METADATA_BYTES - 2048:  # 2048 for the origin
+        return "Its metadata is over 1 MiB."
+    if json_containers.has_too_many(text, MAX_METADATA_CONTAINERS):
+        return f"Its metadata has over {MAX_METADATA_CONTAINERS:,} lists and objects."
+    return None
 
 
 def text_id(text: str) -> str:

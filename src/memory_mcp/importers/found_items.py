@@ -15,9 +15,18 @@ from memory_mcp.families.graph.model import NamedRelation, NewEntity
 from memory_mcp.importers.model import FoundFile, FoundNote, ImportProblem
 from memory_mcp.importers.readers import Found
 
+MAX_ITEM_CHARS = 16 * 1024 * 1024  # a note has up to 1 MiB of characters, each up to 12 as JSON, and metadata
+OBJECT_CHARS = 50  # that a text takes beside its own
 _KINDS: dict[str, TypeAdapter[Any]] = {
     kind.__name__: TypeAdapter(kind) for kind in (FoundNote, FoundFile, NewEntity, NamedRelation, ImportProblem)
 }
+
+
+def count_chars(found: object) -> int:
+    """About how much text an item has, and so how much memory it takes."""
+    if isinstance(found, FoundNote):
+        return len(found.note.content) + len(json.dumps(found.note.metadata))
+    return sum(len(text) + OBJECT_CHARS for text in found.observations) if isinstance(found, NewEntity) else 0
 
 
 def write(path: Path, found: Iterable[Found]) -> int:
@@ -25,8 +34,16 @@ def write(path: Path, found: Iterable[Found]) -> int:
     count = 0
     with path.open("w", encoding="utf-8") as file:
         for count, one in enumerate(found, start=1):  # noqa: B007
-            file.write(json.dumps([type(one).__name__, asdict(one)]) + "\n")
+            file.write(_line(one))
     return count
+
+
+def _line(found: Found) -> str:
+    line = json.dumps([type(found).__name__, asdict(found)])
+    if len(line) > MAX_ITEM_CHARS:  # an entity may have any number of observations
+        name = found.name if isinstance(found, NewEntity) else getattr(found, "where", "a relation")
+        return _line(ImportProblem(str(name), "It is too long to be held in memory. Split it."))
+    return line + "\n"
 
 
 def read(path: Path, on_bytes: OnBytes) -> Iterator[Found]:

@@ -1,7 +1,6 @@
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
-from itertools import islice
 from pathlib import Path
 from types import UnionType
 from typing import TypeVar, cast
@@ -30,6 +29,7 @@ DEFAULT_DESTINATIONS: dict[TargetFamily, str] = {"notes": "default", "stores": "
 """The namespace, store or project if none is chosen; a store has the name of the format."""
 NOTE_BATCH = 200  # in one transaction
 GRAPH_BATCH = 500  # entities or relations in one transaction: others can write in between, and the bar moves
+MAX_BATCH_CHARS = 4_000_000  # and the last item: all of a batch is in memory
 
 T = TypeVar("T")
 
@@ -254,10 +254,17 @@ def _counted(found: Iterator[Found], kind: type[T] | UnionType, report: Report) 
             yield cast(T, one)
 
 
-def _batches(found: Iterable[T], size: int) -> Iterator[list[T]]:
-    remaining = iter(found)
-    while some := list(islice(remaining, size)):
-        yield some
+def _batches(found: Iterable[T], max_items: int) -> Iterator[list[T]]:
+    batch: list[T] = []
+    chars = 0
+    for one in found:
+        batch.append(one)
+        chars += found_items.count_chars(one)
+        if len(batch) == max_items or chars > MAX_BATCH_CHARS:
+            yield batch
+            batch, chars = [], 0
+    if batch:
+        yield batch
 
 
 def _with_origin(new: NewNote, namespace: str, origin: ImportOrigin) -> NewNote:

@@ -11,6 +11,7 @@ MAX_STARTING = 2  # requests between their admission and their thread; the loop 
 MAX_START_S = 0.05  # after which another request is admitted: this one waits for something
 HALF_LIFE_S = 1.0  # after which what a user has used counts half
 BYTES_PER_REQUEST = 50_000  # of a body, which take as long to parse as a request without one takes in all
+BRACKETS_PER_REQUEST = 1_000  # that begin lists and objects in a body: so do these
 MAX_USERS = 10_000  # whose use is remembered
 
 
@@ -39,9 +40,9 @@ class Admission:
         self._held = 0
         self._waiting: dict[str, deque[_Waiting]] = {}
 
-    async def acquire(self, user: str, body_bytes: int = 0) -> Permit:
-        """A permit for a request with a body of that size."""
-        cost = 1 + body_bytes / BYTES_PER_REQUEST
+    async def acquire(self, user: str, body_bytes: int = 0, brackets: int = 0) -> Permit:
+        """A permit for a request with a body of that size, and so many lists and objects."""
+        cost = 1 + body_bytes / BYTES_PER_REQUEST + brackets / BRACKETS_PER_REQUEST
         if self._held < MAX_STARTING:
             self._held += 1
             self._usage.add(user, cost)

@@ -5,6 +5,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memory_mcp.json_containers import count_brackets
 from memory_mcp.server.admission import CURRENT, Admission, Permit
 from memory_mcp.server.connections import is_closing
 from memory_mcp.server.request_context import CALLER, ip_of
@@ -41,10 +42,11 @@ class _Start:
         self._receive = receive
         self._send = send
         self._body_bytes = 0
+        self._brackets = 0
         self._permit: Permit | None = None
 
     async def admit(self) -> None:
-        self._permit = await self._admission.acquire(_user_of(self._scope), self._body_bytes)
+        self._permit = await self._admission.acquire(_user_of(self._scope), self._body_bytes, self._brackets)
         CURRENT.set(self._permit)
 
     def release(self) -> None:
@@ -54,7 +56,9 @@ class _Start:
     async def receive(self) -> Message:
         message = await self._receive()
         if self._permit is None and message["type"] == "http.request":
-            self._body_bytes += len(message.get("body", b""))
+            part = message.get("body", b"")
+            self._body_bytes += len(part)
+            self._brackets += count_brackets(part)
             if not message.get("more_body", False):
                 await self.admit()
                 if is_closing(self._scope):  # the client has not waited

@@ -1,8 +1,9 @@
-"""The limit of request bodies, on paths where the SDK has none."""
+"""The limits of request bodies."""
 
 from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memory_mcp import json_containers
 from memory_mcp.server.rest.authentication import PERSON
 
 MAX_BODY_BYTES = 4 * 1024 * 1024  # as under /mcp
@@ -10,25 +11,44 @@ MAX_UNKNOWN_BODY_BYTES = 64 * 1024  # from signed-out visitors
 
 
 class BodyLimitMiddleware:
-    """ASGI middleware: 413 for a body that is too large, before all of it is in memory."""
+    """ASGI middleware: 413 for a body that is too large, before all of it is in memory, and for one with too many lists
+    and objects, before it is parsed: parsing takes the event loop, which all users share."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith("/mcp"):
-            await self._app(scope, receive, send)
-            return
-        taken = 0
+        body = _Body(scope, receive)
+        await self._app(scope, body.take if scope["type"] == "http" else receive, send)
 
-        async def take() -> Message:
-            nonlocal taken
-            message = await receive()
-            taken += len(message.get("body", b""))
-            max_bytes = MAX_BODY_BYTES if PERSON in scope else MAX_UNKNOWN_BODY_BYTES
-            if taken > max_bytes:
-                # FastAPI's own: it would report any other error as an unreadable body.
-                raise HTTPException(413, f"A request brings at most {max_bytes:,} bytes.")
-            return message
 
-        await self._app(scope, take, send)
+class _Body:
+    """The body of one request. Errors are FastAPI's own: it would report any other as an unreadable body."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._taken = bytearray()
+
+    async def take(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._taken += message.get("body", b"")
+            self._check_size()
+            if not message.get("more_body", False):
+                _check_containers(self._taken)
+                self._taken = bytearray()
+        return message
+
+    def _check_size(self) -> None:
+        if self._scope["path"].startswith("/mcp"):
+            return  # the SDK checks it, by the same limit
+        max_bytes = MAX_BODY_BYTES if PERSON in self._scope else MAX_UNKNOWN_BODY_BYTES
+        if len(self._taken) > max_bytes:
+            raise HTTPException(413, f"A request brings at most {max_bytes:,} bytes.")
+
+
+def _check_containers(body: bytearray) -> None:
+    ascii_of_utf16 = body.replace(b"\0", b"")  # which some parsers accept
+    if json_containers.has_too_many(ascii_of_utf16):
+        raise HTTPException(413, f"A request brings at most {json_containers.MAX_CONTAINERS:,} lists and objects.")
