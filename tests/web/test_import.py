@@ -12,7 +12,7 @@ from tests.web.accessibility import assert_accessible
 def vault(folder: Path) -> Path:
     made = folder / "My vault"
     (made / "People").mkdir(parents=True)
-    (made / "Größe.md").write_text("Ask [[Ann Berg]]. #later\n", encoding="utf-8")
+    (made / "Plan.md").write_text("Ask [[Ann Berg]]. #later\n", encoding="utf-8")
     (made / "People" / "Ann Berg.md").write_text("Leads the team.\n", encoding="utf-8")
     (made / "picture.png").write_bytes(b"png")
     return made
