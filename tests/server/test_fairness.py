@@ -5,6 +5,7 @@ import json
 import os
 import re
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -188,7 +189,9 @@ def test_a_user_who_blocks_threads_gets_retry_after_and_blocks_no_other(server: 
 
 
 def test_wrong_keys_wait_in_threads_of_their_own(server: Http, eve: Http) -> None:
-    wrong = f"{eve.key}"[:-4] + "zzzz"
+    create = [sys.executable, "-m", "memory_mcp", "keys", "create", "--user", "eve", "--name", "slow", "--json"]
+    created = subprocess.run([*create, "--data-dir", server.data_dir], check=True, capture_output=True)
+    wrong = json.loads(created.stdout)["key"][:-4] + "zzzz"  # of a process whose hashes are not the tests' cheap ones
 
     def attack(_: int) -> int:
         with httpx.Client(base_url=server.url, timeout=60) as client:
