@@ -3,7 +3,7 @@
 import re
 from itertools import islice
 
-MAX_CONTAINERS = 110_000  # in one message: portal_insert takes 100,000 rows
+MAX_CONTAINERS = 110_000  # in one message: portal_write takes 100,000 records
 
 # Up to the next `[` or `{` outside of strings, or to the end. Matches at every position and never backtracks.
 _UP_TO_A_CONTAINER = re.compile(rb'[^"\[{]*+(?:"[^"\\]*+(?:\\.?[^"\\]*+)*+"?[^"\[{]*+)*+(?:([\[{])|\Z)', re.DOTALL)

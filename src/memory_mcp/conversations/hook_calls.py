@@ -18,7 +18,7 @@ CONTINUED = ("resume", "compact", "fork")  # sources of a start
 def parse(client: str, event: str, payload: Mapping[str, Any]) -> HookCall:
     """What a client asks for. Its prompt is without what the client put into it, as Gemini CLI does with a digest.
 
-    Gemini CLI calls an automatic PreCompress in every turn, mostly without a compaction.
+    Gemini CLI sends PreCompress with the trigger `auto` after each prompt, also if it compacts nothing.
 
     Raises Invalid for an event that hooks do not handle, or without a conversation."""
     if event not in MOMENTS:
