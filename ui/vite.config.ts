@@ -1,23 +1,17 @@
 // Two builds: the viewer must be one file, for hosts that show it in a sandbox without a network; the web app has few
 // files whose names stay the same, because they are committed.
 import preact from '@preact/preset-vite'
-import { defineConfig, type Plugin } from 'vite'
+import { defineConfig } from 'vite'
 import { viteSingleFile } from 'vite-plugin-singlefile'
+import { withOneLocale, withoutInjectedStyles } from './vite-plugins'
 
 const OUT = process.env.WEB_FOLDER ?? '../src/memory_mcp/web' // another one to compare with
-
-/** force-graph adds style elements, which the policy of the web app refuses; app.css has what is needed. */
-const withoutInjectedStyles: Plugin = {
-  name: 'without-injected-styles',
-  transform: (code, id) =>
-    /(force-graph|float-tooltip)\.mjs$/.test(id) ? code.replaceAll('styleInject(css_248z);', '') : null,
-}
 
 export default defineConfig(({ mode }) =>
   mode === 'viewer'
     ? {
         publicDir: false,
-        plugins: [preact(), viteSingleFile({ removeViteModuleLoader: true })],
+        plugins: [preact(), withOneLocale, viteSingleFile({ removeViteModuleLoader: true })],
         build: {
           outDir: OUT,
           emptyOutDir: false,
@@ -29,7 +23,7 @@ export default defineConfig(({ mode }) =>
       }
     : {
         base: '/',
-        plugins: [preact(), withoutInjectedStyles],
+        plugins: [preact(), withOneLocale, withoutInjectedStyles],
         build: {
           outDir: `${OUT}/app`,
           emptyOutDir: true,

@@ -74,7 +74,7 @@ def _packed() -> Chromium:
             (Path(scratch) / "made").rename(folder)
     (folder / "fonts" / "fonts.conf").write_text(FONTS.format(folder / "fonts"), encoding="utf-8")
     libraries = {"LD_LIBRARY_PATH": str(folder / "al2023" / "lib"), "FONTCONFIG_PATH": str(folder / "fonts")}
-    return Chromium(str(folder / "chromium"), {**libraries, "LANG": "en_US.UTF-8"})
+    return Chromium(str(folder / "chromium"), {**libraries, "LC_ALL": "C.UTF-8"})
 
 
 def _node(scratch: Path) -> tuple[str, list[str]]:

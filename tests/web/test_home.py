@@ -59,3 +59,12 @@ def test_home_names_notes_that_need_attention_and_two_of_them_are_compared(
     pair.get_by_role("button", name=re.compile("^Keep only “Wifi 2”")).click()
     expect(page.get_by_text("The other note “Wifi 1” is deleted")).to_be_visible()
     assert [call("memory_get", id=id_)["archived"] for id_ in twins] == [True, False]
+
+
+def test_a_browser_whose_language_is_no_valid_tag_shows_charts(page: Page) -> None:
+    """Chromium with `LC_ALL=C.UTF-8` reports such a language, and `Intl` refuses it."""
+    page.add_init_script("Object.defineProperty(Navigator.prototype, 'language', { get: () => 'en-US@posix' })")
+    page.goto("/")
+    expect(page.get_by_role("table", name="Top tags")).to_be_visible()
+    assert page.evaluate("navigator.language") == "en-US@posix"
+    expect(page.get_by_role("img", name=re.compile("^Calls"))).to_be_visible()

@@ -12,7 +12,7 @@ from tests.web.accessibility import assert_accessible
 def vault(folder: Path) -> Path:
     made = folder / "My vault"
     (made / "People").mkdir(parents=True)
-    (made / "Plan.md").write_text("Ask [[Ann Berg]]. #later\n", encoding="utf-8")
+    (made / "Größe.md").write_text("Ask [[Ann Berg]]. #later\n", encoding="utf-8")
     (made / "People" / "Ann Berg.md").write_text("Leads the team.\n", encoding="utf-8")
     (made / "picture.png").write_bytes(b"png")
     return made
@@ -33,6 +33,7 @@ def test_a_folder_is_checked_imported_and_undone(new_account_page: Page, tmp_pat
     expect(page.get_by_role("status").filter(has_text="My vault is imported: 2 new memories")).to_be_visible()
     page.get_by_role("link", name="See them").first.click()
     expect(page.get_by_role("link", name="Ann Berg").first).to_be_visible()
+    expect(page.get_by_role("link", name="Größe").first).to_be_visible()
 
     page.go_back()
     page.get_by_role("region", name="Imports").get_by_role("button", name="Undo").click()

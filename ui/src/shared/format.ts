@@ -1,6 +1,7 @@
 // Values as texts for people.
+import { LOCALE } from './locale'
 
-export const number = (value: number) => value.toLocaleString('en-US')
+export const number = (value: number) => value.toLocaleString(LOCALE)
 
 export const plural = (count: number, one: string, many = one + 's') => `${number(count)} ${count === 1 ? one : many}`
 
