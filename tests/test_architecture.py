@@ -17,6 +17,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "__init__",
         "errors",
         "caller",
+        "client_networks",
         "clock",
         "time_spans",
         "cancellation",

@@ -11,8 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 SystemName = Literal["linux", "macos", "windows"]
 
@@ -27,8 +26,7 @@ DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 DETACHED_PROCESS, CREATE_NEW_PROCESS_GROUP = 0x8, 0x200  # of Windows; `subprocess` has them only there
 
 
-@dataclass(frozen=True)
-class OperatingSystem:
+class OperatingSystem(NamedTuple):
     name: SystemName
     has_unix_sockets: bool
 

@@ -172,6 +172,14 @@ def test_attempts_are_limited_for_an_address(sign_ins: SignIns, clock: Clock) ->
     refused(lambda: sign_ins.sign_in_by_link("guess", HOME))
 
 
+def test_attempts_from_one_ipv6_network_count_together(sign_ins: SignIns) -> None:
+    for number in range(module.MAX_ATTEMPTS_PER_ADDRESS):
+        refused(lambda number=number: sign_ins.sign_in_by_link("guess", f"2001:db8::{number}"))  # type: ignore[misc]
+    with pytest.raises(RateLimited):
+        sign_ins.sign_in_by_link("guess", "2001:db8::ffff:0:0:1")
+    refused(lambda: sign_ins.sign_in_by_link("guess", "2001:db8:0:1::1"))
+
+
 def test_attempts_are_limited_for_a_name_from_all_addresses(sign_ins: SignIns, monkeypatch: pytest.MonkeyPatch) -> None:
     sign_ins.set_password(LOCAL_USER, PASSWORD)
     monkeypatch.setattr(module, "MAX_ATTEMPTS_PER_NAME", 6)  # each costs a bcrypt

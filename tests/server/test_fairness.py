@@ -20,6 +20,7 @@ import anyio
 import httpx
 import pytest
 
+from memory_mcp.access.sign_ins import MAX_ATTEMPTS_PER_ADDRESS
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.errors import Unavailable
 from memory_mcp.server.http import HANDSHAKE_BURST
@@ -204,6 +205,19 @@ def test_wrong_keys_wait_in_threads_of_their_own(server: Http, eve: Http) -> Non
         assert gauge(server, "memory_mcp_calls_waiting", "access") == 0
         assert eve.modern_call("commit_memory", scope="vault", key="there", content="c")["committed"]
         # The others waited for longer than queue_seconds.
+        assert {one.result() for one in under_way} <= {401, 503}
+
+
+def test_passwords_are_compared_in_the_same_threads_as_wrong_keys(server: Http, eve: Http) -> None:
+    def guess(number: int) -> int:
+        body = {"name": f"unknown-{number}", "password": "a wrong password"}
+        return httpx.post(f"{server.url}/api/sign-in", json=body, timeout=60).status_code
+
+    with ThreadPoolExecutor(MAX_ATTEMPTS_PER_ADDRESS) as attackers:
+        under_way = [attackers.submit(guess, number) for number in range(MAX_ATTEMPTS_PER_ADDRESS)]
+        eventually(lambda: gauge(server, "memory_mcp_calls_waiting", "hashing") > 0)
+        assert gauge(server, "memory_mcp_calls_waiting", "access") == 0
+        assert eve.modern_call("commit_memory", scope="vault", key="there", content="c")["committed"]
         assert {one.result() for one in under_way} <= {401, 503}
 
 

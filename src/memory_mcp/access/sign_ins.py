@@ -13,6 +13,7 @@ from memory_mcp.access.model import AuditEvent, NotSignedIn, User
 from memory_mcp.access.storage import sign_ins as storage
 from memory_mcp.access.storage import users
 from memory_mcp.caller import LOCAL_USER
+from memory_mcp.client_networks import network_of
 from memory_mcp.clock import Clock, stamp, utc_now
 from memory_mcp.engines.transactions import SharedDatabase, Write
 from memory_mcp.errors import Invalid, RateLimited
@@ -139,7 +140,7 @@ class SignIns:
 
     def _count_attempt(self, ip: str | None, name: str | None = None) -> None:
         """The limit for a name is much higher than that for an address, or anyone could lock the user out."""
-        counted = [(f"sign-in from {ip}", MAX_ATTEMPTS_PER_ADDRESS)]
+        counted = [(f"sign-in from {network_of(ip)}", MAX_ATTEMPTS_PER_ADDRESS)]
         if name:
             counted.append((f"sign-in as {_digest(name.lower()).hex()}", MAX_ATTEMPTS_PER_NAME))
         for who, limit in counted:

@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, BinaryIO
 
@@ -22,17 +21,17 @@ MAX_INPUT_BYTES = 16 * 1024 * 1024
 READ_BYTES = 1024 * 1024  # at once
 
 
-@dataclass
 class HookRun:
     """One call, which a thread works on until it is done or the time is over."""
 
-    data_dir: str
-    event: str
-    client: str
-    answer: AnswerHook
-    done: threading.Event = field(default_factory=threading.Event)
-    output: Any = None
-    report: dict[str, Any] = field(default_factory=dict)
+    def __init__(self, data_dir: str, event: str, client: str, answer: AnswerHook) -> None:
+        self.data_dir = data_dir
+        self.event = event
+        self.client = client
+        self.answer = answer
+        self.done = threading.Event()
+        self.output: Any = None
+        self.report: dict[str, Any] = {}
 
     def work(self) -> None:
         try:

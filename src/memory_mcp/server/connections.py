@@ -12,6 +12,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from memory_mcp.client_networks import network_of
 from memory_mcp.errors import Unavailable
 
 CONNECTION = "memory_mcp.tcp"  # where the state of a request's scope has its connection
@@ -57,7 +58,7 @@ class Connections:
         if address is None or self._is_proxy(address):
             self._owners[connection] = None
             return True
-        return self._add(connection, ConnectionOwner(address=_network_of(address)), self._max_per_address)
+        return self._add(connection, ConnectionOwner(address=network_of(address)), self._max_per_address)
 
     def set_idle(self, connection: Evictable, *, is_idle: bool) -> None:
         """Whether the connection waits for its client: for a request, the rest of one, or for an answer to be read."""
@@ -127,17 +128,6 @@ class ConnectionOwner(NamedTuple):
 
     address: str | None = None
     user: str | None = None
-
-
-def _network_of(address: str) -> str:
-    """An IPv6 address counts as its /64: one client usually has all of it."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is None:
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return address
 
 
 def _network(name: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:

@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 
 from memory_mcp.errors import Unavailable
 from memory_mcp.server.disconnects import DISCONNECT, Disconnect
-from memory_mcp.server.request_context import CALLER, ip_of
+from memory_mcp.server.request_context import CALLER, network_of_client
 from memory_mcp.server.thread_pools import Pools, Workers
 
 SAFE_METHODS = {"GET", "HEAD"}
@@ -63,14 +63,14 @@ class CallerRoute(FairRoute):
         return str(request.scope[CALLER].user)
 
 
-class AddressRoute(FairRoute):
-    """For requests before a sign-in: each address has its share."""
+class SignInRoute(FairRoute):
+    """For sign-ins by password: each address has its share of the threads that compare passwords."""
 
     async def user_of(self, request: Request) -> str:
-        return ip_of(request.scope) or ""
+        return network_of_client(request.scope)
 
     def workers_of(self, request: Request) -> tuple[Workers, str]:
-        return pools_of(request).access, REST
+        return pools_of(request).hashing, REST
 
 
 def pools_of(request: Request) -> Pools:

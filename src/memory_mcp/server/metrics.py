@@ -17,7 +17,7 @@ from memory_mcp.errors import AppError, Forbidden
 from memory_mcp.server.error_encoding import refusal
 from memory_mcp.server.middleware.authentication import bearer_of
 from memory_mcp.server.middleware.origin import LOOPBACK, host_name, is_loopback
-from memory_mcp.server.request_context import ip_of
+from memory_mcp.server.request_context import ip_of, network_of_client
 from memory_mcp.server.thread_pools import Pools
 from memory_mcp.server.tool_calls import FinishedCall
 
@@ -96,7 +96,7 @@ class Metrics:
             for pool in (self._pools.reading, self._pools.writing, self._pools.access, self._pools.hashing):
                 self._busy.labels(pool.name).set(pool.slots.held)
                 self._waiting.labels(pool.name).set(pool.slots.waiting)
-            text = await self._pools.access.run(read, user=ip_of(request.scope) or "", family="metrics")
+            text = await self._pools.access.run(read, user=network_of_client(request.scope), family="metrics")
         except AppError as error:
             return refusal(error)
         return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -19,7 +19,7 @@ from memory_mcp.app import App
 from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.server import error_encoding, http_server, startup_message
 from memory_mcp.server.fair_routes import pools_of
-from memory_mcp.server.request_context import ip_of
+from memory_mcp.server.request_context import ip_of, network_of_client
 from memory_mcp.server.rest.authentication import origin_of, person_finder, set_cookie
 from memory_mcp.server.tcp_peers import is_of_other_account
 
@@ -189,7 +189,7 @@ async def _cookie_by_link(request: Request, token: str) -> str:
 
 async def _run(request: Request, work: Callable[[], T]) -> T:
     """Run in the threads that compare passwords, of which each address has its share."""
-    return await pools_of(request).hashing.run(work, user=ip_of(request.scope) or "", family="sign-in")
+    return await pools_of(request).hashing.run(work, user=network_of_client(request.scope), family="sign-in")
 
 
 def _page(inner: str, status: int = 200, error: AppError | None = None) -> HTMLResponse:

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Caller, parse_scopes
+from memory_mcp.client_networks import network_of
 from memory_mcp.errors import Invalid
 from memory_mcp.server import sdk
 from memory_mcp.server.call_order import CallOrder
@@ -49,6 +50,11 @@ def caller(ctx: RequestContext) -> Caller:
 def ip_of(scope: Mapping[str, Any]) -> str | None:
     """The address of the client of an HTTP request."""
     return scope["client"][0] if scope.get("client") else None
+
+
+def network_of_client(scope: Mapping[str, Any]) -> str:
+    """Whose share of what the server has a request uses, as long as its user is not known."""
+    return network_of(ip_of(scope))
 
 
 def transport(ctx: RequestContext) -> Transport:

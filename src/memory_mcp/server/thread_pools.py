@@ -246,7 +246,9 @@ class Pools:
 
     reading: Workers
     writing: Workers
-    access: Workers  # keys that were verified before, sign-ins, limits and metrics; by address until the user is known
+    access: (
+        Workers  # keys and sign-ins that were verified before, limits and metrics; by address until the user is known
+    )
     hashing: Workers  # keys that were not, and passwords, by address; at a low priority
 
     @classmethod

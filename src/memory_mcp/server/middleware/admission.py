@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memory_mcp.json_containers import count_brackets
 from memory_mcp.server.admission import CURRENT, Admission, Permit
 from memory_mcp.server.connections import is_closing
-from memory_mcp.server.request_context import CALLER, ip_of
+from memory_mcp.server.request_context import CALLER, network_of_client
 
 BODILESS_METHODS = {"GET", "HEAD"}
 
@@ -72,4 +72,4 @@ class _Start:
 
 def _user_of(scope: Mapping[str, Any]) -> str:
     """Before a sign-in, each address has its share."""
-    return f"user {scope[CALLER].user}" if CALLER in scope else f"address {ip_of(scope)}"
+    return f"user {scope[CALLER].user}" if CALLER in scope else f"address {network_of_client(scope)}"

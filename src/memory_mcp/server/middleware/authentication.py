@@ -12,12 +12,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_mcp.access import REQUESTS_A_MINUTE, Key, Keys
 from memory_mcp.caller import Caller
+from memory_mcp.client_networks import network_of
 from memory_mcp.errors import AppError
 from memory_mcp.families.registry import CONFINABLE
 from memory_mcp.server import connections
 from memory_mcp.server.error_encoding import refusal
 from memory_mcp.server.middleware.pace import Pace
-from memory_mcp.server.request_context import CALLER, ip_of
+from memory_mcp.server.request_context import CALLER, ip_of, network_of_client
 from memory_mcp.server.thread_pools import Pools
 
 REFUSALS_PER_S = 20.0  # that one address gets
@@ -53,7 +54,7 @@ class AuthenticationMiddleware:
                 caller = scope[CALLER] = await self._caller(scope)
                 connections.confirm(scope, caller.user)
             except AppError as error:
-                await self._pace.wait(ip_of(scope) or "")
+                await self._pace.wait(network_of_client(scope))
                 await refusal(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -75,7 +76,7 @@ class AuthenticationMiddleware:
         check, known = partial(self._keys.check, bearer, ip), self._keys.verified_id(bearer)
         if known:
             return await self._pools.access.run(check, user=f"key {known}", family="keys")
-        return await self._pools.hashing.run(check, user=ip or "", family="keys")
+        return await self._pools.hashing.run(check, user=network_of(ip), family="keys")
 
     def _of(self, key: Key, ip: str | None) -> Caller:
         families = self._families & key.families if key.families else self._families

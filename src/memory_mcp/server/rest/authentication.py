@@ -15,7 +15,7 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller, Scope
 from memory_mcp.families.family import Tool
 from memory_mcp.server import connections
 from memory_mcp.server.fair_routes import REST, FairRoute, pools_of
-from memory_mcp.server.request_context import ip_of, local_caller
+from memory_mcp.server.request_context import ip_of, local_caller, network_of_client
 from memory_mcp.server.thread_pools import Workers
 
 COOKIE = "memory_mcp_sign_in"
@@ -84,7 +84,7 @@ class PersonRoute(FairRoute):
 
     async def user_of(self, request: Request) -> str:
         find = person_finder(request)
-        user = await pools_of(request).access.run(find, user=ip_of(request.scope) or "", family=REST)
+        user = await pools_of(request).access.run(find, user=network_of_client(request.scope), family=REST)
         request.scope[PERSON] = user
         connections.confirm(request.scope, user.id)
         return user.id

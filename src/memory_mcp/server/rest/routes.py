@@ -10,7 +10,7 @@ from memory_mcp.access.usage import by_day
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Scope, parse_scopes
 from memory_mcp.families.registry import confinable
-from memory_mcp.server.fair_routes import AddressRoute
+from memory_mcp.server.fair_routes import SignInRoute
 from memory_mcp.server.rest.authentication import (
     Cookie,
     Ip,
@@ -62,7 +62,7 @@ user_router = APIRouter(
 )
 """The routes for signed-in users."""
 
-public_router = APIRouter(prefix="/api", route_class=AddressRoute, responses=refusals(403, 421, 503))
+public_router = APIRouter(prefix="/api", route_class=SignInRoute, responses=refusals(403, 421, 503))
 
 ROUTERS = (user_router, public_router)
 
