@@ -1,5 +1,6 @@
 """Several servers on one portal, engines and servers that are killed, servers without chDB."""
 
+import gc
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -293,6 +295,24 @@ def test_a_library_in_ld_preload_does_not_reach_the_engine(tmp_path: Path, monke
     engine.end_engine()
     assert given.keys() & {"LD_PRELOAD", "A_SECRET"} == set()
     assert (given["LC_ALL"], given["TMPDIR"]) == ("C.UTF-8", str(tmp_path / "portal" / "tmp"))
+
+
+def test_a_connection_in_use_when_the_others_are_closed_is_closed_after_its_answer(tmp_path: Path) -> None:
+    engine = engine_client.EngineConnections(tmp_path / "portal", {"max_execution_time": 5})
+    limited = engine.limited(dict, check=engine.close)  # which is called while the engine works
+    assert limited.run("SELECT sleep(0.5)") == b"0\n"
+    engine.run("SELECT 1")
+    with warnings.catch_warnings(record=True) as unclosed:
+        del engine, limited
+        gc.collect()
+    assert unclosed == []
+
+
+def test_a_stopped_server_starts_no_engine(tmp_path: Path) -> None:
+    with open_app(settings.load({"data_dir": tmp_path, "families": "portals"}, environ={}).settings) as app:
+        put(app, "t", [{"n": 1}])
+    with pytest.raises(Unavailable, match="stopping"):
+        put(app, "t", [{"n": 2}])
 
 
 def test_calls_whose_clients_leave_while_an_engine_starts_start_no_other(

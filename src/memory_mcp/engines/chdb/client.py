@@ -81,6 +81,44 @@ class EngineInterrupted(Unavailable):
     """The engine ended during a statement: only the tables show whether it was carried out."""
 
 
+class FreeConnections:
+    """Connections that are not in use, each with the folder of its engine. After `close`, none is kept."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._free: list[tuple[list[int] | None, socket.socket]] = []
+        self._is_closed = False
+
+    def add(self, folder: list[int] | None, wire: socket.socket) -> None:
+        with self._guard:
+            if not self._is_closed:
+                self._free.append((folder, wire))
+                return
+        wire.close()
+
+    def pop(self, folder: list[int] | None) -> socket.socket | None:
+        """The last one that was added for the engine of this folder. Connections to engines of former folders at the
+        same path are closed."""
+        with self._guard:
+            while self._free:
+                connected_to, wire = self._free.pop()
+                if connected_to == folder:
+                    return wire
+                wire.close()
+        return None
+
+    def clear(self) -> None:
+        with self._guard:
+            while self._free:
+                self._free.pop()[1].close()
+
+    def close(self) -> None:
+        """A connection that is in use is closed when it is added."""
+        with self._guard:
+            self._is_closed = True
+        self.clear()
+
+
 class EngineConnections:
     """A server's connections to one engine, each opened when the others are busy.
 
@@ -97,8 +135,7 @@ class EngineConnections:
         self._queries = threading.BoundedSemaphore(MAX_QUERIES)
         self._exports = threading.BoundedSemaphore(MAX_EXPORTS)
         self._statements = threading.BoundedSemaphore(MAX_STATEMENTS)
-        # Connections that are not in use, each with the folder of its engine; the last one is taken first.
-        self._free: list[tuple[list[int] | None, socket.socket]] = []
+        self._free = FreeConnections()
         self._cancelled: threading.Event | None = None
         self._settings: Callable[[], dict[str, int]] = dict  # of the engine, for each statement of ours
         self._check: Callable[[], None] = lambda: None
@@ -171,11 +208,12 @@ class EngineConnections:
         self._run_statement({"op": "check restored", "database": database})
 
     def close(self) -> None:
-        self._close_free()
+        """Close each connection, those in use after their answers."""
+        self._free.close()
 
     def end_engine(self, timeout_s: float = LEAVE_TIMEOUT_S) -> None:
         """End the engine, if one has the portal open. Raises Unavailable if it does not end within `timeout_s`."""
-        self.close()
+        self._free.clear()
         deadline, is_requested = time.monotonic() + timeout_s, False
         while is_running(self._folder):
             if time.monotonic() > deadline:
@@ -229,19 +267,19 @@ class EngineConnections:
                 identity = frames.folder_identity(self._folder)
                 if identity is None and self._process.must_exist:
                     raise _deleted()
-                wire = closing.enter_context(self._pop_free(identity) or self._connect())
+                wire = closing.enter_context(self._free.pop(identity) or self._connect())
                 deadline = time.monotonic() + timeout_s
                 try:
                     answer = self._exchange(wire, deadline + frames.GRACE_S + KILL_GRACE_S, header, data)
                 except OSError as exc:  # it has ended
-                    self._close_free()
+                    self._free.clear()
                     if once:
                         raise EngineInterrupted("The engine of this portal ended. Try again.") from exc
                     if time.monotonic() > deadline:
                         raise Overdue from exc
                 else:
                     closing.pop_all()
-                    self._free.append((identity, wire))
+                    self._free.add(identity, wire)
                     return answer
         raise Unavailable("The engine of this portal ends again and again. Look at the log; nothing was changed.")
 
@@ -272,22 +310,6 @@ class EngineConnections:
             if now - probed_at > PROBE_INTERVAL_S:
                 self._process.check_responds()
                 probed_at = time.monotonic()
-
-    def _pop_free(self, folder: list[int] | None) -> socket.socket | None:
-        """A free connection to the engine of this folder. Connections to engines of former folders at the same path are
-        closed."""
-        with suppress(IndexError):
-            while True:
-                connected_to, wire = self._free.pop()
-                if connected_to == folder:
-                    return wire
-                wire.close()
-        return None
-
-    def _close_free(self) -> None:
-        with suppress(IndexError):
-            while True:
-                self._free.pop()[1].close()
 
     def _connect(self) -> socket.socket:
         try:

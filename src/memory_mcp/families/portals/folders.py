@@ -179,9 +179,13 @@ class Engines:
         self._rules = rules
         self._guard = threading.Lock()
         self._engines: dict[Path, EngineConnections] = {}
+        self._is_closed = False
 
     def get(self, folder: PortalFolder) -> EngineConnections:
+        """Raises Unavailable once the server has closed them."""
         with self._guard:
+            if self._is_closed:
+                raise Unavailable("The server is stopping. Try again.", retry_after=1)
             if folder.path not in self._engines:
                 self._engines[folder.path] = EngineConnections(
                     folder.path, self._limits, replace(self._rules, root=folder.path.parents[1])
@@ -197,6 +201,7 @@ class Engines:
 
     def close(self) -> None:
         with self._guard:
+            self._is_closed = True
             engines, self._engines = list(self._engines.values()), {}
         for engine in engines:
             engine.close()
