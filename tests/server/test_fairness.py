@@ -21,14 +21,18 @@ import httpx
 import pytest
 
 from memory_mcp.access.sign_ins import MAX_ATTEMPTS_PER_ADDRESS
+from memory_mcp.app import App
+from memory_mcp.caller import ALL_SCOPES
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.errors import Unavailable
+from memory_mcp.server import http
 from memory_mcp.server.http import HANDSHAKE_BURST
+from memory_mcp.server.middleware.pace import Pace
 from memory_mcp.server.thread_pools import HASHING_NICENESS, ONE_USER, Pools, Shares, Slots, Workers
 from memory_mcp.settings import Settings
 from tests.events import TIMEOUT_S, eventually
 from tests.processes import run
-from tests.wire import MODERN, Http, Stdio, http_server, modern_meta
+from tests.wire import HELLO, MODERN, Http, Stdio, http_server, modern_meta
 
 pytestmark = pytest.mark.anyio
 WRITE_THREADS = 8
@@ -221,22 +225,41 @@ def test_passwords_are_compared_in_the_same_threads_as_wrong_keys(server: Http, 
         assert {one.result() for one in under_way} <= {401, 503}
 
 
-def test_handshakes_of_one_user_beyond_a_rate_wait(tmp_path: Path) -> None:
-    """And no other request: neither of another user, nor one in a session."""
-    flags = ["--embedder", "none", "--families", "vault", "--user-handshakes", "1"]
-    with http_server(tmp_path, *flags) as own, ThreadPoolExecutor(HANDSHAKE_BURST + 8) as attackers:
-        cli(own, "users", "add", "eve")
-        eve = replace(own, key=cli(own, "keys", "create", "--user", "eve", "--name", "k")["key"])
+async def test_handshakes_of_one_user_beyond_a_rate_wait(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no other request: neither of another user, nor one in a session, nor one without a handshake."""
+    monkeypatch.setattr(http, "Pace", lambda _, burst: Pace(1 / 3600, burst, now=lambda: 0.0))
+    users = {name: app.access.users.add(name).id for name in ("eve", "ann")}
+    keys = {name: app.access.keys.create(name="k", user=user, scopes=ALL_SCOPES).raw for name, user in users.items()}
+    server = http.HttpServer(app)
+    transport = httpx.ASGITransport(server.app, client=("127.0.0.1", 1))
+    async with (
+        server.app.router.lifespan_context(server.app),
+        httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client,
+        anyio.create_task_group() as attackers,
+    ):
 
-        def shake_hands(_: int) -> None:
-            with httpx.Client(base_url=own.url, timeout=60) as client:
-                replace(eve, client=client).handshake()
+        async def post(user: str, message: dict[str, Any], **headers: str) -> httpx.Response:
+            accept = "application/json, text/event-stream"
+            own = {"Accept": accept, "Authorization": f"Bearer {keys[user]}", **headers}
+            answer = await client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, **message}, headers=own)
+            return answer.raise_for_status()
 
-        under_way = [attackers.submit(shake_hands, number) for number in range(HANDSHAKE_BURST + 8)]
-        first_done(under_way, HANDSHAKE_BURST)
-        own.handshake()
-        assert eve.modern_call("commit_memory", scope="vault", key="k", content="c")["committed"]
-        assert not all(one.done() for one in under_way)
+        shake_hands = {"method": "initialize", "params": HELLO}
+        sessions = [(await post("eve", shake_hands)).headers["mcp-session-id"] for _ in range(HANDSHAKE_BURST + 1)]
+        opened: list[httpx.Response] = []
+
+        async def attack() -> None:
+            opened.append(await post("eve", shake_hands))
+
+        for _ in range(8):
+            attackers.start_soon(attack)
+        assert "mcp-session-id" in (await post("ann", shake_hands)).headers
+        assert "result" in (await post("eve", {"method": "ping"}, **{"mcp-session-id": sessions[0]})).text
+        modern = {"method": "tools/call", "params": commit("k") | {"_meta": modern_meta()}}
+        assert "committed" in (await post("eve", modern, **Http.modern_headers("tools/call", commit("k")))).text
+        assert not opened
+        await server.close_streams()
+        attackers.cancel_scope.cancel()
 
 
 def test_rest_has_the_same_shares_and_says_retry_after(server: Http, eve: Http) -> None:
