@@ -7,9 +7,10 @@ import struct
 import subprocess
 import termios
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from tests.processes import COMMAND, environment
+from tests.processes import Process, environment
 
 ANSWER_TIMEOUT_S = 60.0
 
@@ -22,15 +23,15 @@ class Terminal:
         *arguments: object,
         columns: int = 80,
         env: Mapping[str, str] | None = None,
-        program: Sequence[str] = COMMAND,
+        program: Sequence[str] = (),
         cwd: Path | None = None,
     ) -> None:
         self._fd, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         own = {"TERM": "xterm-256color", "MEMORY_MCP_EMBEDDER": "none", **(env or {})}
-        command = [*program, *map(str, arguments)]  # a fresh process: Rich looks for the terminal when it is imported
         kept = {name: value for name, value in environment(**own).items() if name not in ("COLUMNS", "LINES")}
-        self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=kept, cwd=cwd)
+        start = partial(subprocess.Popen, [*program, *map(str, arguments)]) if program else partial(Process, arguments)
+        self.process = start(stdin=theirs, stdout=theirs, stderr=theirs, env=kept, cwd=cwd)
         os.close(theirs)
         self.shown = ""
 

@@ -1,16 +1,20 @@
 """memory-mcp list, edit and rm."""
 
 import json
+import os
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import processes
+from tests.command_server import command_on_path
 from tests.processes import environment
 from tests.terminal import Terminal
 from tests.wire import Stdio
@@ -52,8 +56,10 @@ def writing(tmp_path: Path, text: str) -> str:
     return editor(tmp_path, f"file.write_text({text!r})")
 
 
-def refs(data_dir: Path) -> dict[str, str]:
-    """A memory of each family that can be edited, by family."""
+@pytest.fixture(scope="module")
+def furnished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A data directory, and the reference of a memory of each family that can be edited, by family."""
+    data_dir = tmp_path_factory.mktemp("furnished")
     made = {
         "notes": done(data_dir, "add", TEXT, "--title", "Savings"),
         "vault": done(data_dir, "add", TEXT, "--family", "vault", *PLACES["vault"]),
@@ -69,28 +75,42 @@ def refs(data_dir: Path) -> dict[str, str]:
     relation = {"from": "Berta", "to": "tea pot/blue", "relationType": "owns"}
     server.call("create_relations", project="house", relations=[relation])
     assert server.close() == 0
-    return {name: one["ref"] for name, one in made.items()} | {"graph": "graph:house/tea%20pot%2Fblue"}
+    return data_dir, {name: one["ref"] for name, one in made.items()} | {"graph": "graph:house/tea%20pot%2Fblue"}
 
 
-def test_list_shows_everything_last_written_first(data_dir: Path) -> None:
-    made = refs(data_dir)
+@pytest.fixture
+def refs(furnished: tuple[Path, dict[str, str]], data_dir: Path) -> dict[str, str]:
+    """Of memories in `data_dir`, by family."""
+    folder, found = furnished
+    shutil.copytree(folder, data_dir)
+    return found
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """PATH with `memory-mcp`."""
+    with command_on_path(tmp_path_factory.mktemp("bin")) as folder:
+        yield f"{folder}:{os.environ['PATH']}"
+
+
+def test_list_shows_everything_last_written_first(data_dir: Path, refs: dict[str, str]) -> None:
     listed = done(data_dir, "list")["memories"]
-    assert {one["ref"] for one in listed} == {*made.values(), "graph:house/Berta"}
+    assert {one["ref"] for one in listed} == {*refs.values(), "graph:house/Berta"}
     assert [one["updated_at"] for one in listed] == sorted((one["updated_at"] for one in listed), reverse=True)
     assert done(data_dir, "list", "--limit", "2")["memories"] == listed[:2]
     [note] = done(data_dir, "list", "notes")["memories"]
-    assert (note["family"], note["ref"], note["title"]) == ("notes", made["notes"], "Savings")
+    assert (note["family"], note["ref"], note["title"]) == ("notes", refs["notes"], "Savings")
     for ref in (one["ref"] for one in listed):
         assert done(data_dir, "show", ref)
     printed = run(data_dir, "list", "notes").stdout
-    assert made["notes"] in printed
+    assert refs["notes"] in printed
     assert "Savings" in printed
     assert run(data_dir, "list", "poems").returncode == 2
 
 
 @pytest.mark.parametrize("family", ["notes", "vault", "stores"])
-def test_an_edited_text_is_stored(tmp_path: Path, data_dir: Path, family: str) -> None:
-    ref = refs(data_dir)[family]
+def test_an_edited_text_is_stored(tmp_path: Path, data_dir: Path, refs: dict[str, str], family: str) -> None:
+    ref = refs[family]
     before = done(data_dir, "show", ref)
     seen = tmp_path / "seen"
     command = editor(
@@ -108,8 +128,10 @@ def test_an_edited_text_is_stored(tmp_path: Path, data_dir: Path, family: str) -
         assert after.get(kept) == before.get(kept)
 
 
-def test_the_observations_of_an_entity_are_edited_as_a_list(tmp_path: Path, data_dir: Path) -> None:
-    ref = refs(data_dir)["graph"]
+def test_the_observations_of_an_entity_are_edited_as_a_list(
+    tmp_path: Path, data_dir: Path, refs: dict[str, str]
+) -> None:
+    ref = refs["graph"]
     command = editor(tmp_path, "text = file.read_text()", "file.write_text(text.replace('has: a lid', 'is round'))")
     assert done(data_dir, "edit", ref, EDITOR=command)["edited"]
     [entity] = done(data_dir, "show", ref)["entities"]
@@ -136,8 +158,8 @@ def test_an_unchanged_text_changes_nothing(tmp_path: Path, data_dir: Path, lines
 
 
 @pytest.mark.parametrize("text", ["", " \n\n"])
-def test_an_emptied_text_is_refused(tmp_path: Path, data_dir: Path, text: str) -> None:
-    for family, ref in refs(data_dir).items():
+def test_an_emptied_text_is_refused(tmp_path: Path, data_dir: Path, refs: dict[str, str], text: str) -> None:
+    for family, ref in refs.items():
         before = done(data_dir, "show", ref)
         refused = run(data_dir, "edit", ref, VISUAL=writing(tmp_path, text))
         assert refused.returncode == 1, family
@@ -154,20 +176,22 @@ def test_edit_starts_an_editor_without_a_terminal_only_if_one_is_set(data_dir: P
 
 
 @pytest.mark.parametrize("family", ["notes", "vault", "stores", "graph"])
-def test_an_edit_that_came_too_late_is_kept(tmp_path: Path, data_dir: Path, family: str) -> None:
+def test_an_edit_that_came_too_late_is_kept(
+    tmp_path: Path, data_dir: Path, refs: dict[str, str], path: str, family: str
+) -> None:
     """A second process stores another edit of the same memory while the editor is open."""
-    ref = refs(data_dir)[family]
+    ref = refs[family]
     first, second = ("- first", "- second") if family == "graph" else ("first", "second")
     other = tmp_path / "other.py"
     other.write_text(f"import sys; open(sys.argv[1], 'w').write({second!r})")
-    edit = [sys.executable, "-m", "memory_mcp", "edit", ref, "--data-dir", str(data_dir)]
+    edit = ["memory-mcp", "edit", ref, "--data-dir", str(data_dir)]
     slow = editor(
         tmp_path,
         "import subprocess",
         f"subprocess.run({edit!r}, env={{**os.environ, 'VISUAL': {f'{sys.executable} {other}'!r}}}, check=True)",
         f"file.write_text({first!r})",
     )
-    late = run(data_dir, "edit", ref, "--json", VISUAL=slow)
+    late = run(data_dir, "edit", ref, "--json", VISUAL=slow, PATH=path)
     assert late.returncode == 1
     error = json.loads(late.stderr.splitlines()[-1])
     assert error["error"] == "changed"
@@ -193,21 +217,16 @@ def test_a_killed_editor_stores_nothing_and_loses_nothing(tmp_path: Path, data_d
 
 
 @pytest.mark.parametrize("family", ["notes", "vault", "stores", "graph"])
-def test_the_printed_command_undoes_a_deletion(data_dir: Path, family: str) -> None:
-    ref = refs(data_dir)[family]
+def test_the_printed_command_undoes_a_deletion(data_dir: Path, refs: dict[str, str], path: str, family: str) -> None:
+    ref = refs[family]
     before = done(data_dir, "show", ref)
     deleted = done(data_dir, "rm", ref, "--yes")
     assert deleted["ref"] == ref
     assert ref not in [one["ref"] for one in done(data_dir, "list")["memories"]]
-    for path in (data_dir / "removed").iterdir():
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    undone = subprocess.run(
-        ["sh", "-c", deleted["undo"].replace("memory-mcp", f"'{sys.executable}' -m memory_mcp", 1)],
-        capture_output=True,
-        text=True,
-        env=environment(MEMORY_MCP_EMBEDDER="none"),
-        check=False,
-    )
+    for copy in (data_dir / "removed").iterdir():
+        assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    env = environment(MEMORY_MCP_EMBEDDER="none", PATH=path)
+    undone = subprocess.run(["sh", "-c", deleted["undo"]], capture_output=True, text=True, env=env, check=False)
     assert undone.returncode == 0, undone.stderr
     after = done(data_dir, "show", ref)
     assert without_ids(after) == without_ids(before)
@@ -232,8 +251,8 @@ def without_ids_of(value: Any, new: set[str]) -> Any:
 
 
 @pytest.mark.parametrize("family", ["vault", "stores", "graph"])
-def test_an_undo_overwrites_nothing_newer(data_dir: Path, family: str) -> None:
-    ref = refs(data_dir)[family]
+def test_an_undo_overwrites_nothing_newer(data_dir: Path, refs: dict[str, str], family: str) -> None:
+    ref = refs[family]
     done(data_dir, "rm", ref, "--yes")
     if family == "graph":
         server = Stdio.start(data_dir, "--embedder", "none")
@@ -248,8 +267,8 @@ def test_an_undo_overwrites_nothing_newer(data_dir: Path, family: str) -> None:
 
 
 @pytest.mark.parametrize("family", ["notes", "vault"])
-def test_for_good_keeps_no_copy(data_dir: Path, family: str) -> None:
-    ref = refs(data_dir)[family]
+def test_for_good_keeps_no_copy(data_dir: Path, refs: dict[str, str], family: str) -> None:
+    ref = refs[family]
     done(data_dir, "rm", ref, "--yes")
     if family == "vault":
         done(data_dir, "rm", ref, "--undo")
@@ -288,8 +307,8 @@ def test_rm_requires_a_confirmation(data_dir: Path) -> None:
         ("", 1),
     ],
 )
+@pytest.mark.usefixtures("refs")
 def test_other_references_are_refused(data_dir: Path, ref: str, code: int) -> None:
-    refs(data_dir) if ref == "graph:house" else done(data_dir, "add", TEXT)
     for arguments in (["edit", ref], ["rm", ref, "--yes"], ["rm", ref, "--undo"]):
         refused = run(data_dir, *arguments, "--json", EDITOR="false", VISUAL="")
         assert refused.returncode == code, arguments
