@@ -65,6 +65,7 @@ def test_over_http_a_busy_engine_gets_only_processors_that_no_other_wants(tmp_pa
         with ThreadPoolExecutor() as threads:
             threads.submit(server.modern_call, "portal_query", portalUri=PORTAL, sql=LONG)
             eventually(lambda: policies(pid) == {os.SCHED_IDLE})
+            server.process.kill()  # which would send the query to another engine
             os.kill(pid, signal.SIGKILL)
 
 
