@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import NamedTuple
 
-MAX_STARTING = 2  # requests between their admission and their thread; the loop does one thing at a time anyway
+MAX_STARTING = 1  # requests between their admission and their thread; the loop does one thing at a time anyway
 MAX_START_S = 0.05  # after which another request is admitted: this one waits for something
 HALF_LIFE_S = 1.0  # after which what a user has used counts half
 BYTES_PER_REQUEST = 50_000  # of a body, which take as long to parse as a request without one takes in all
