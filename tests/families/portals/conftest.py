@@ -28,8 +28,9 @@ def options() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def app(data_dir: Path, options: dict[str, Any]) -> Iterator[App]:
-    """One for all tests of a module: an engine takes a second to start."""
-    loaded = settings.load({"data_dir": data_dir, "embedder": "none", **options}, environ={})
+    """One for all tests of a module: an engine takes a second to start. Its queries may take long, as they do on a busy
+    machine."""
+    loaded = settings.load({"data_dir": data_dir, "embedder": "none", "portal_seconds": 60, **options}, environ={})
     with open_app(loaded.settings) as opened:
         yield opened
 
