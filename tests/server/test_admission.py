@@ -8,20 +8,16 @@ from starlette.types import Message, Receive, Scope, Send
 
 from memory_mcp.caller import ALL_SCOPES, Caller
 from memory_mcp.server import admission
-from memory_mcp.server.admission import MAX_STARTING, Admission, Permit, RecentUse, release_current
+from memory_mcp.server.admission import Admission, RecentUse, release_current
 from memory_mcp.server.middleware.admission import AdmissionMiddleware
 from memory_mcp.server.request_context import CALLER
 
 pytestmark = pytest.mark.anyio
 
 
-async def fill(gate: Admission) -> list[Permit]:
-    return [await gate.acquire("another user") for _ in range(MAX_STARTING)]
-
-
 async def test_the_user_with_the_least_recent_use_goes_first() -> None:
     gate, order = Admission(), []
-    held = await fill(gate)
+    held = await gate.acquire("another user")
     for _ in range(3):
         gate._usage.add("eve", 1)
 
@@ -32,7 +28,7 @@ async def test_the_user_with_the_least_recent_use_goes_first() -> None:
 
     waiting = [asyncio.ensure_future(start(user)) for user in ("eve", "eve", "ann", "bob", "ann")]
     await anyio.wait_all_tasks_blocked()
-    held[0].release()
+    held.release()
     await asyncio.gather(*waiting)
     assert order == ["ann", "bob", "ann", "eve", "eve"]
 
@@ -47,23 +43,24 @@ async def test_a_long_body_counts_more() -> None:
 
 async def test_a_cancelled_request_passes_its_permit_on() -> None:
     gate = Admission()
-    held = await fill(gate)
+    held = await gate.acquire("another user")
     left, granted, last = (asyncio.ensure_future(gate.acquire(user)) for user in ("a", "b", "c"))
     await anyio.wait_all_tasks_blocked()
     left.cancel()
     await asyncio.gather(left, return_exceptions=True)
-    held[0].release()  # to b, who is cancelled before it notices
+    held.release()  # to b, who is cancelled before it notices
     granted.cancel()
     (await last).release()
-    held[1].release()
-    held[1].release()  # only the first counts
-    assert gate._held == 0
+    assert not gate._is_held
+    await gate.acquire("d")
+    held.release()  # only the first counts
+    assert gate._is_held
 
 
 async def test_a_request_that_waits_for_something_else_lets_others_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admission, "MAX_START_S", 0.0)
     gate = Admission()
-    await fill(gate)
+    await gate.acquire("another user")
     await gate.acquire("ann")
 
 
@@ -99,20 +96,20 @@ class Request:
 
 
 async def test_a_request_whose_body_has_not_come_holds_nothing() -> None:
-    held: list[int] = []
+    held: list[bool] = []
 
     async def read_body(scope: Scope, receive: Receive, send: Send) -> None:
         is_complete = False
         while not is_complete:
             is_complete = not (await receive())["more_body"]
-            held.append(middleware._admission._held)
+            held.append(middleware._admission._is_held)
         release_current()  # as at the start of its thread
-        held.append(middleware._admission._held)
+        held.append(middleware._admission._is_held)
 
     middleware = AdmissionMiddleware(read_body)
     request = Request("ann", b"a", b"b", b"c")
     await middleware(request.scope, request.receive, request.send)
-    assert held == [0, 0, 1, 0]
+    assert held == [False, False, True, False]
 
 
 async def test_the_requests_of_another_user_start_before_a_flood() -> None:
@@ -123,10 +120,10 @@ async def test_the_requests_of_another_user_start_before_a_flood() -> None:
         started.append(scope[CALLER].user)
 
     middleware = AdmissionMiddleware(read_body)
-    held = await fill(middleware._admission)
+    held = await middleware._admission.acquire("another user")
     requests = [Request(user, b"{}") for user in ["eve"] * 6 + ["ann"] * 2]
     calls = [asyncio.ensure_future(middleware(sent.scope, sent.receive, sent.send)) for sent in requests]
     await anyio.wait_all_tasks_blocked()
-    held[0].release()
+    held.release()
     await asyncio.gather(*calls)
     assert started == ["eve", "ann", "eve", "ann", *["eve"] * 4]  # by turns: both have used nothing before

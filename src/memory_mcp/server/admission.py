@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import NamedTuple
 
-MAX_STARTING = 1  # requests between their admission and their thread; the loop does one thing at a time anyway
 MAX_START_S = 0.05  # after which another request is admitted: this one waits for something
 HALF_LIFE_S = 1.0  # after which what a user has used counts half
 BYTES_PER_REQUEST = 50_000  # of a body, which take as long to parse as a request without one takes in all
@@ -32,22 +31,23 @@ class Permit:
 
 
 class Admission:
-    """A semaphore with MAX_STARTING permits. Among the users whose requests wait, the one with the least recent use
-    goes first: a user who sends many requests delays their own. Used inside one event loop only."""
+    """A lock: one request starts at a time, as the loop does one thing at a time anyway. Among the users whose requests
+    wait, the one with the least recent use goes first: a user who sends many requests delays their own. Used inside one
+    event loop only."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._usage = RecentUse(now)
-        self._held = 0
+        self._is_held = False
         self._waiting: dict[str, deque[_Waiting]] = {}
 
     async def acquire(self, user: str, body_bytes: int = 0, brackets: int = 0) -> Permit:
         """A permit for a request with a body of that size, and so many lists and objects."""
         cost = 1 + body_bytes / BYTES_PER_REQUEST + brackets / BRACKETS_PER_REQUEST
-        if self._held < MAX_STARTING:
-            self._held += 1
-            self._usage.add(user, cost)
-        else:
+        if self._is_held:
             await self._wait(user, cost)
+        else:
+            self._is_held = True
+            self._usage.add(user, cost)
         return Permit(self)
 
     def release(self) -> None:
@@ -61,7 +61,7 @@ class Admission:
                 self._usage.add(user, first.cost)
                 first.granted.set_result(None)
                 return
-        self._held -= 1
+        self._is_held = False
 
     async def _wait(self, user: str, cost: float) -> None:
         granted = asyncio.get_running_loop().create_future()
