@@ -361,13 +361,14 @@ def test_a_deleted_note_leaves_nothing_in_the_next_one(tmp_path: Path, soft: boo
 
 
 @needs_model
-def test_the_next_server_continues_an_interrupted_long_note(tmp_path: Path) -> None:
+def test_the_next_server_continues_an_interrupted_long_note(tmp_path: Path, file: NotesFile) -> None:
     server = Stdio.start(tmp_path, "--embedder", "builtin")
-    server.call("memory_create", content="The quick brown fox jumps over the lazy dog. " * 800)
+    server.call("memory_create", content="The quick brown fox jumps over the lazy dog. " * 200)
     assert server.close() == 0
 
     server = Stdio.start(tmp_path, "--embedder", "builtin")
-    eventually(lambda: len(semantic(server, "an animal that jumps")) == 1)
+    eventually(file.is_done)
+    assert len(semantic(server, "an animal that jumps")) == 1
     server.close()
 
 
