@@ -7,7 +7,9 @@ PIN := $(COMPILE) pyproject.toml
 RUNNABLE := .venv/.runnable
 STAMP := .venv/.ready
 export PYTHONDONTWRITEBYTECODE := # empty: Python keeps what it compiled; tests start hundreds of interpreters
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # a file's tests share their servers; browsers come last
+# Two for each of two cores: tests wait half of the time, for processes, engines and browsers.
+WORKERS ?= 4
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder # a file's tests share their servers; browsers come last
 
 help: ## List the chores
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 16
