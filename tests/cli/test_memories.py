@@ -75,6 +75,7 @@ def test_a_data_directory_is_created_in_no_folder_of_other_files(
     ):
         folders[name].mkdir(exist_ok=True)
         (folders[name] / file).touch()
+    (folders["empty"] / "models").mkdir()  # as docs/deploy.md has it
     monkeypatch.chdir(folders["others"])
     for value, code, hint in (
         ("", 2, "empty"),

@@ -33,7 +33,7 @@ SERVER_FILE = "server.db"
 SIGNS = ("memory.db", "_meta.db", "notes.db", RESTORING)
 # By a process that starts.
 WRITTEN_BEFORE_MARKER = {LOCK, LOG, server_socket.FOLDER, presence.FOLDER, records.FILE, records.FORMER_FILE}
-WRITTEN_BY_PEOPLE = {CONFIG_FILE, "stores.yaml", "stores.yaml.lock", "imports", "exports", "backups"}
+WRITTEN_BY_PEOPLE = {CONFIG_FILE, "stores.yaml", "stores.yaml.lock", "imports", "exports", "backups", "models"}
 ADOPTED = ("projects", "archive")  # folders of another implementation of the graph specification
 ADOPTED_FILES = ("memory.db", "_meta.db")  # and of the vault's, with the endings of SQLite
 OF_SYSTEM = {"lost+found", ".DS_Store", "desktop.ini", "Thumbs.db"}  # operating systems put them in empty folders
