@@ -4,8 +4,10 @@ The bytes of the first page, when Home can be used, the frames while a long list
 """
 
 import argparse
+import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,22 +68,32 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few notes, to see that it runs")
     count = 2_000 if parser.parse_args().quick else 100_000
     print(introduction())
+    started = time.monotonic()
+
+    def report(step: str) -> None:
+        print(f"{time.monotonic() - started:4.0f} s: {step}", file=sys.stderr, flush=True)
+
+    report(f"writing {count:,} notes")
     with tempfile.TemporaryDirectory(prefix="memory-mcp-bench-") as folder:
         seeded.notes_file(Path(folder) / "notes.db", count)
+        report("starting the server and Chromium")
         with serving(Path(folder)) as client, launched() as browser:
-            rows = measure(browser, str(client.base_url))
+            rows = measure(browser, str(client.base_url), report)
     print_table(f"The web app with {count} notes", [("what", "measured", "goal", ""), *(row.cells for row in rows)])
-    print(f"\n{load()} at the end")
+    print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
     if not all(row.is_met for row in rows):
         raise SystemExit(1)
 
 
-def measure(browser: Browser, url: str) -> list[Row]:
+def measure(browser: Browser, url: str, report: Callable[[str], None]) -> list[Row]:
+    report(f"opening Home {ROUNDS} times on a throttled connection")
     loads = [first_page(browser, url) for _ in range(ROUNDS)]
     times = sorted(ms for _, ms in loads)
     context = browser.new_context(base_url=url, viewport={"width": 1200, "height": 800})
     page = context.new_page()
+    report("scrolling the last page of the list")
     frames, listed_ms = long_list(page)
+    report("opening a note, and going back")
     back_ms, moved_px = back(page)
     context.close()
     return [

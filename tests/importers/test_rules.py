@@ -14,6 +14,7 @@ from memory_mcp.app import App
 from memory_mcp.errors import Conflict, Invalid
 from memory_mcp.families.notes.model import Author, Revision
 from memory_mcp.importers.model import ForeignFormat
+from memory_mcp.importers.readers import detect
 from memory_mcp.maintenance.exports import Export
 from memory_mcp.maintenance.imports import read_export
 from tests.importers.conftest import ME, move, outcome
@@ -190,6 +191,29 @@ def test_a_wrong_file_is_refused_and_nothing_is_written(
     assert notes(app) == {}
     assert app.stores.all(ME) == []
     assert app.graph.projects(ME, None).projects == []
+
+
+CONVERSATION = {"title": "Taxes", "mapping": {"a": {"message": {"content": {"parts": ["When are they due?"]}}}}}
+
+
+@pytest.mark.parametrize(
+    ("format_", "files"),
+    [
+        ("chatgpt", {"conversations.json": [CONVERSATION], "user.json": {}}),
+        ("claude", {"conversations.json": [{"uuid": "a", "chat_messages": []}], "users.json": []}),
+    ],
+)
+def test_an_export_without_memories_is_recognized_and_says_how_to_get_them(
+    app: App, tmp_path: Path, format_: ForeignFormat, files: dict[str, Any]
+) -> None:
+    with zipfile.ZipFile(tmp_path / "export.zip", "w") as archive:
+        for name, value in files.items():
+            archive.writestr(name, json.dumps(value))
+    assert detect(tmp_path / "export.zip") == format_
+    report = move(app, format_, tmp_path / "export.zip")
+    assert report.imported == 0
+    [problem] = report.problems
+    assert "list every memory" in problem.why
 
 
 def test_another_sqlite_file_is_refused(app: App, tmp_path: Path) -> None:

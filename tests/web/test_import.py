@@ -49,6 +49,9 @@ def test_a_file_of_no_format_says_so_and_another_can_be_chosen(new_account_page:
     page.goto("/import")
     page.get_by_label("Choose a file").set_input_files(wrong)
     expect(page.get_by_role("alert")).to_contain_text("wrong.json: No format fits this file")
+    page.get_by_label("Read as").select_option("mem0")
+    expect(page.get_by_role("alert")).to_contain_text("mem0")
+    expect(page.get_by_role("alert")).not_to_contain_text("No format fits")
     export = tmp_path / "mem0.json"
     export.write_text(json.dumps([{"id": "1", "memory": "Likes tea"}]))
     page.get_by_label("Choose a file").set_input_files(export)

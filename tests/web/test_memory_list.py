@@ -180,13 +180,30 @@ def test_what_was_found_about_one_person_is_deleted_in_every_family(browser: Bro
         page.goto("/memories?q=Zoltan")
         found = page.get_by_role("list", name="Found").get_by_role("listitem")
         expect(found.filter(has_text=re.compile("zoltan", re.IGNORECASE))).to_have_count(3)
-        for one in found.filter(has_text=re.compile("zoltan", re.IGNORECASE)).all():
-            one.get_by_role("checkbox").check()
+        page.get_by_label("Select all on this page").check()
         page.get_by_role("group", name="Selection").get_by_role("button", name="Delete").click()
         expect(page.get_by_text("3 memories deleted")).to_be_visible()
         expect(found.filter(has_text=re.compile("zoltan", re.IGNORECASE))).to_have_count(0)
         page.get_by_role("button", name="Undo").click()
         expect(found.filter(has_text=re.compile("zoltan", re.IGNORECASE))).to_have_count(3)
+
+
+def test_hits_that_have_none_of_the_words_can_be_left_out(page: Page) -> None:
+    """The server of these tests has no embedder, which would find some by their meaning."""
+    reasons = {"Ann's birthday": "its words", "On-call rota": "its words and its meaning", "Embeddings": "its meaning"}
+    hits = [
+        {"family": "notes", "ref": f"memory://note/{number}", "title": title, "snippet": "", "score": 1.0, "why": why}
+        for number, (title, why) in enumerate(reasons.items())
+    ]
+    page.route("**/api/tools/recall_memories", lambda route: route.fulfill(json={"hits": hits, "incomplete": []}))
+    page.goto("/memories?q=Ann")
+    found = page.get_by_role("list", name="Found").get_by_role("listitem")
+    expect(found.filter(has_text="similar in meaning")).to_contain_text(["Embeddings"])
+    page.get_by_label("Only with these words").check()
+    expect(found).to_have_count(2)
+    expect(page.get_by_text("2 memories", exact=True)).to_be_visible()
+    page.go_back()
+    expect(found).to_have_count(3)
 
 
 def test_the_timeline_leads_to_the_notes_of_a_time(page: Page, site: Site, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def note(site: Site, title: str, **more: object) -> str:
 
 def edit(page: Page, id_: str) -> None:
     page.goto(f"/memories/note/{id_}?edit=1")
-    expect(page.get_by_label("Markdown", exact=True)).to_be_focused()
+    expect(page.get_by_label("Text", exact=True)).to_be_focused()
 
 
 def saved(page: Page) -> None:
@@ -50,7 +50,7 @@ def test_the_editor_has_the_focus_before_another_field_can_be_chosen(page: Page)
     """Later it would take the focus from a field that is being filled, on a slow machine."""
     page.add_init_script(ACTIVE_AT_FIRST)
     page.goto("/memories/new")
-    expect(page.get_by_label("Markdown", exact=True)).to_be_focused()
+    expect(page.get_by_label("Text", exact=True)).to_be_focused()
     assert page.evaluate("activeAtFirst") == "TEXTAREA"
 
 
@@ -69,7 +69,7 @@ def test_saving_sends_my_changes_alone(page: Page, site: Site) -> None:
 def test_a_conflicting_change_shows_a_choice(page: Page, site: Site) -> None:
     id_ = note(site, "In two tabs")
     edit(page, id_)
-    page.get_by_label("Markdown", exact=True).fill("My text.")
+    page.get_by_label("Text", exact=True).fill("My text.")
     site.call("memory_update", id=id_, content="Their text.")
     page.keyboard.press("Control+Enter")
     clash = page.get_by_role("alert", name="Changed meanwhile")
@@ -77,13 +77,13 @@ def test_a_conflicting_change_shows_a_choice(page: Page, site: Site) -> None:
     assert_accessible(page)
     assert site.call("memory_get", id=id_)["content"] == "Their text."
     clash.get_by_role("button", name="Keep editing").click()
-    expect(page.get_by_label("Markdown", exact=True)).to_have_value("My text.")
+    expect(page.get_by_label("Text", exact=True)).to_have_value("My text.")
     page.get_by_role("button", name="Save", exact=True).click()
     clash.get_by_role("button", name="Overwrite with mine").click()
     expect(page.get_by_role("article")).to_contain_text("My text.")
 
     page.get_by_role("link", name="Edit").click()
-    page.get_by_label("Markdown", exact=True).fill("Mine again.")
+    page.get_by_label("Text", exact=True).fill("Mine again.")
     site.call("memory_update", id=id_, content="Theirs again.")
     page.get_by_role("button", name="Save", exact=True).click()
     clash.get_by_role("button", name="Discard mine").click()
@@ -97,7 +97,7 @@ def test_escape_needs_a_confirmation_to_discard(page: Page, site: Site, where: s
         edit(page, note(site, "To be left"))
     else:
         page.get_by_role("link", name="New note").click()
-    text = page.get_by_label("Markdown", exact=True)
+    text = page.get_by_label("Text", exact=True)
     text.fill("Half a thought")
     page.keyboard.press("Escape")
     question = page.get_by_role("dialog", name="Discard your changes?")
@@ -116,9 +116,9 @@ def test_escape_needs_a_confirmation_to_discard(page: Page, site: Site, where: s
 
 def test_a_draft_stays_where_it_was_written(page: Page, leave_dialogs: list[str]) -> None:
     page.goto("/memories/new")
-    text = page.get_by_label("Markdown", exact=True)
+    text = page.get_by_label("Text", exact=True)
     text.fill("Half a thought")
-    page.get_by_role("link", name="Keys").click()
+    page.get_by_role("link", name="Connect").click()
     expect(page.get_by_role("status").filter(has_text="Not saved yet")).to_be_visible()
     page.go_back()
     expect(text).to_have_value("Half a thought")
@@ -140,7 +140,7 @@ def test_a_draft_stays_where_it_was_written(page: Page, leave_dialogs: list[str]
 
 def test_a_signed_out_user_keeps_the_draft_and_saves_it_later(page: Page, site: Site) -> None:
     page.goto("/memories/new")
-    text = page.get_by_label("Markdown", exact=True)
+    text = page.get_by_label("Text", exact=True)
     text.fill("Written before I was signed out")
     page.context.clear_cookies()
     page.get_by_role("button", name="Save", exact=True).click()
@@ -159,10 +159,10 @@ def test_a_note_deleted_during_editing_can_be_saved_as_a_new_one(page: Page, sit
     id_ = note(site, "Soon gone")
     edit(page, id_)
     expect(page.get_by_text("live", exact=True)).to_be_visible()
-    page.get_by_label("Markdown", exact=True).fill("But I had more to say.")
+    page.get_by_label("Text", exact=True).fill("But I had more to say.")
     with page.expect_response("**/api/tools/memory_get"):
         site.call("memory_delete", id=id_, soft=False)
-    expect(page.get_by_label("Markdown", exact=True)).to_have_value("But I had more to say.")
+    expect(page.get_by_label("Text", exact=True)).to_have_value("But I had more to say.")
     page.get_by_role("button", name="Save", exact=True).click()
     page.get_by_role("button", name="Save as a new note").click()
     expect(page.get_by_role("article")).to_contain_text("But I had more to say.")
@@ -184,7 +184,7 @@ def test_saving_twice_keeps_one_note(page: Page, site: Site) -> None:
     sent: list[Route] = []
     page.route("**/api/tools/memory_create", lambda route: sent.append(route))
     page.goto("/memories/new")
-    page.get_by_label("Markdown", exact=True).fill("Only once, please")
+    page.get_by_label("Text", exact=True).fill("Only once, please")
     with page.expect_request("**/api/tools/memory_create"):
         page.keyboard.press("Control+Enter")
         page.keyboard.press("Control+Enter")
@@ -200,10 +200,10 @@ def test_cancel_after_a_direct_link_leads_to_the_list(context: BrowserContext) -
     page.goto("/memories/new?called=Plan")
     page.get_by_role("button", name="Cancel").click()
     expect(page).to_have_url(re.compile("/memories$"))
-    page.get_by_role("link", name="Keys").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Keys")
+    page.get_by_role("link", name="Connect").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Connect a client")
     page.keyboard.press("n")
-    expect(page.get_by_label("Markdown", exact=True)).to_be_focused()
+    expect(page.get_by_label("Text", exact=True)).to_be_focused()
     page.keyboard.press("Escape")
     expect(page).to_have_url(re.compile("/keys$"))
     page.close()
@@ -245,7 +245,7 @@ def test_the_preview_of_a_long_note_waits_for_a_pause_in_typing(page: Page, site
 def test_a_link_is_completed_from_the_titles_of_notes(page: Page, site: Site) -> None:
     site.call("memory_create", content="What to do after a fire", title="Plan for disasters")
     page.goto("/memories/new")
-    text = page.get_by_label("Markdown", exact=True)
+    text = page.get_by_label("Text", exact=True)
     text.press_sequentially("See [[Plan for dis")
     option = page.get_by_role("listbox", name="Notes to link to").get_by_role("option", name="Plan for disasters")
     expect(option).to_have_attribute("aria-selected", "true")
@@ -264,7 +264,7 @@ def test_a_link_is_completed_from_the_titles_of_notes(page: Page, site: Site) ->
 
 def test_a_pasted_picture_is_refused_with_a_sentence(page: Page) -> None:
     page.goto("/memories/new")
-    page.get_by_label("Markdown", exact=True).evaluate(
+    page.get_by_label("Text", exact=True).evaluate(
         """area => {
             const clipboardData = new DataTransfer()
             clipboardData.items.add(new File(['x'], 'a.png', { type: 'image/png' }))

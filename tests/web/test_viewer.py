@@ -204,6 +204,23 @@ def test_times_and_texts_come_back_as_they_were(page: Page, here: Site) -> None:
     assert here.call("portal_query", **query)["rows"] == before
 
 
+def test_all_rows_about_one_person_are_selected_and_deleted_with_undo(page: Page, here: Site) -> None:
+    rows = [{"id": number, "name": "Zoltan" if number % 2 else "Ann"} for number in range(300)]
+    here.call("portal_write", portalUri=PORTAL, table="guests", data=rows)
+    query = {"portalUri": PORTAL, "sql": "SELECT name, count() AS n FROM guests GROUP BY name ORDER BY name"}
+    before = here.call("portal_query", **query)["rows"]
+    in_the_web_app(page, "?table=guests&search=Zoltan")
+    expect(page.get_by_text("150 rows", exact=True)).to_be_visible()
+    page.get_by_label("Select all rows").check()
+    assert_accessible(page)
+    page.get_by_role("button", name="Delete 150 rows").click()
+    expect(page.get_by_text("150 rows deleted")).to_be_visible()
+    assert here.call("portal_query", **query)["rows"] == before[:1]
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("150 rows restored")).to_be_visible()
+    assert here.call("portal_query", **query)["rows"] == before
+
+
 def test_a_table_is_deleted_only_if_its_name_is_typed(page: Page, here: Site) -> None:
     here.call("portal_write", portalUri=PORTAL, table="doomed", data=[{"a": 1}])
     in_the_web_app(page, "?table=doomed")

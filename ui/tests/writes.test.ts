@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { byDayAndAuthor, dayLabel, type Write } from '../src/app/writes'
+import { byDayAndAuthor, dayLabel, UNKNOWN_AUTHOR, type Write } from '../src/app/writes'
 
 const write = (title: string, at: string, client: string | null, source: Write['source'] = null): Write => ({
   family: 'notes',
@@ -24,7 +24,7 @@ test('writes are grouped by day and by who wrote them, in their order', () => {
   ])
   expect(titles).toEqual([
     ['2026-01-02', [['codex', ['a', 'c']], ['ui', ['b']]]],
-    ['2026-01-01', [['author not recorded', ['d']]]],
+    ['2026-01-01', [[UNKNOWN_AUTHOR, ['d']]]],
   ]) // prettier-ignore
 })
 
@@ -33,6 +33,7 @@ test('days have names', () => {
   expect(['2026-01-02', '2026-01-01', '2025-12-31'].map((day) => dayLabel(day, now))).toEqual([
     'Today',
     'Yesterday',
-    '2025-12-31',
+    'Wednesday, December 31, 2025',
   ])
+  expect(dayLabel('2026-01-02', Date.parse('2026-03-01T12:00:00Z'))).toBe('Friday, January 2')
 })

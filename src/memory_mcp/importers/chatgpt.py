@@ -27,6 +27,10 @@ from memory_mcp.importers.model import FoundNote, ImportProblem
 _FILE = re.compile(r"conversations(?:-\d+)?\.json")
 _FENCE = re.compile(r"```[a-z]*\n?(.*?)```", re.DOTALL)
 _FORGET = re.compile(r"forget\b", re.IGNORECASE)
+NO_MEMORIES = (
+    "ChatGPT saved no memory in these conversations. Ask ChatGPT to list every memory that it has of you, one per "
+    "line, and import that list as a text file."
+)
 INSTRUCTIONS = {"user_profile": "About me", "user_instructions": "How to respond"}
 
 
@@ -59,6 +63,8 @@ def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[Foun
         yield from seen.problems
         yield from _current(seen)
         yield from (note for _, note in seen.instructions.values())
+        if not (seen.problems or seen.saved or seen.listed or seen.instructions):
+            yield ImportProblem(kept[0].base, NO_MEMORIES, "left_out")
 
 
 def _current(seen: _Found) -> Iterator[FoundNote | ImportProblem]:

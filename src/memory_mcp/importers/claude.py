@@ -24,6 +24,10 @@ from memory_mcp.importers.archives import Member
 from memory_mcp.importers.model import FoundNote, ImportProblem
 
 KEYS = ("conversations_memory", "project_memories", "memory_files")
+NO_MEMORIES = (
+    "The export has conversations of Claude, but no memories. Ask Claude to list every memory that it has of you, one "
+    "per line, and import that list as a text file."
+)
 MAX_FILE_BYTES = 64 * 1024 * 1024
 _INNER = re.compile(r"(?:memories|projects)(?:-\d+)?(?: ?\(\d+\))?\.zip", re.IGNORECASE)
 _HEADING = re.compile(r"^(?:#{1,6}\s+(.+?)|\*\*(.+?):?\*\*:?)\s*$")
@@ -36,6 +40,9 @@ def read(path: Path, on_bytes: OnBytes = archives.ignore_bytes) -> Iterator[Foun
             yield from text_list.read(members[0])
             return
         kept = [one for one in members if _holds_memories(one) or len(members) == 1]
+        if not kept and {"conversations.json", "users.json"} <= {one.base for one in members}:
+            yield ImportProblem("conversations.json", NO_MEMORIES, "left_out")
+            return
         if not kept:
             raise Invalid(f"{path} has no memories.json or memories/ in it. Is it a data export of claude.ai?")
         accounts = [(one.name, account) for one in kept for account in _accounts(one)]

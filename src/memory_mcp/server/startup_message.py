@@ -74,7 +74,7 @@ def page(settings: Settings, base_url: str, form: str) -> str:
 <p>Version {__version__} is running. It speaks the Model Context Protocol at
 <code>{html.escape(base)}/mcp</code>.</p>
 <pre tabindex="0">{snippets}</pre>
-<p>Create keys on the page Keys, or with <code>memory-mcp keys create --name NAME</code>.</p>""",
+<p>Create keys on the page Connect, or with <code>memory-mcp keys create --name NAME</code>.</p>""",
     )
 
 

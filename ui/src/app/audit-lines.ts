@@ -1,12 +1,24 @@
 // Lines of the audit log in words.
 import type { Schemas } from '../shared/api-types'
 import { plural } from '../shared/format'
+import { decode } from './urls'
 
 type Entry = Schemas['AuditEntry']
 
 const text = (value: unknown): string => (typeof value === 'string' || typeof value === 'number' ? String(value) : '')
 const quoted = (value: unknown) => (text(value) ? `“${text(value)}”` : '')
 const from = (store: unknown) => (text(store) ? ` from the store ${quoted(store)}` : '')
+
+/** What a `ref` names, in words. */
+function describeRef(ref: string): string {
+  const [, kind, path = ''] =
+    /^(memory:\/\/note\/|memory:\/\/vault\/|stores:[^/]+\/|graph:[^/]+\/)(.+)$/.exec(ref) ?? []
+  const name = quoted(decode(path))
+  if (!kind) return ref || 'A memory'
+  if (kind.startsWith('stores:')) return `The file ${name}`
+  if (kind.startsWith('graph:')) return `The entity ${name}`
+  return kind.endsWith('vault/') ? `The fact ${name}` : 'A note'
+}
 
 const SENTENCES: Record<string, (details: Record<string, unknown>) => string> = {
   key_created: ({ name }) => `The key ${quoted(name)} was created`,
@@ -27,7 +39,7 @@ const SENTENCES: Record<string, (details: Record<string, unknown>) => string> = 
     `The import of ${text(file)} was undone: ${plural(Number(removed), 'memory', 'memories')} removed`,
   memory_delete: ({ soft }) => (soft === false ? 'A note was deleted for good' : 'A note was deleted'),
   memory_unlink: () => 'A link between two notes was deleted',
-  delete_memory: ({ ref }) => `${text(ref) || 'A memory'} was deleted`,
+  delete_memory: ({ ref }) => `${describeRef(text(ref))} was deleted`,
   prune_memory: ({ key }) => (text(key) ? `The fact ${quoted(key)} was deleted` : 'Facts were deleted'),
   remove_memory: ({ store, path }) => `The file ${quoted(path)} was deleted${from(store)}`,
   prune_memories: ({ store }) => `Expired files were deleted${from(store)}`,

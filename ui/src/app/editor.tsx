@@ -276,9 +276,9 @@ function Conflict({ kind, fields, before, after, onOverwrite, onDiscard, onClose
 }
 
 const LABELS: Record<Kind, string> = {
-  note: 'Markdown',
-  file: 'Markdown',
-  fact: 'Markdown',
+  note: 'Text',
+  file: 'Text',
+  fact: 'Text',
   entity: 'Observations, each in a line that starts with “- ”',
 }
 

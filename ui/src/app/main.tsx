@@ -72,7 +72,7 @@ const PAGES: Record<string, [string, FunctionComponent]> = {
   stores: ['Files', Stores],
   portals: ['Tables', lazy('Tables', () => import('./pages/portals'))],
   import: ['Import and export', lazy('Import and export', () => import('./pages/import'))],
-  keys: ['Keys', Keys],
+  keys: ['Connect', Keys],
   sessions: ['Sessions', Sessions],
   people: ['People', lazy('People', () => import('./pages/people'))],
   sync: ['Sync', Sync],

@@ -7,14 +7,18 @@ export const entityRef = (project: string, entity: string) =>
 
 export const isConversation = (ref: string) => ref.startsWith('conversation:')
 
-/** The page that shows what a `ref` of a search hit names. */
-export function refHref(ref: string): string {
+/** The title of a memory; that of a table without the scheme of its address. */
+export const shownTitle = ({ family, title }: { family: string; title: string }) =>
+  family === 'portals' ? title.replace(/^mem:\/\//, '') : title
+
+/** The page that shows what a `ref` of a search hit names; of a table, the rows with the words of the search. */
+export function refHref(ref: string, search = ''): string {
   const note = /^memory:\/\/note\/(.+)$/.exec(ref)
   if (note) return href(['memories', 'note', note[1]!])
   const file = /^stores:([^/]+)\/(.+)$/.exec(ref)
   if (file) return href(['stores', file[1]!, ...decode(file[2]!).split('/')], { file: '1' })
   const portal = /^mem:\/\/([^/]+)\/([^/?]+)\/?([^?]*)/.exec(ref)
-  if (portal) return href(['portals', portal[1]!, portal[2]!], { table: portal[3] })
+  if (portal) return href(['portals', portal[1]!, portal[2]!], { table: portal[3], search: portal[3] && search })
   if (isConversation(ref)) return href(['conversations'], { ref })
   return href(['memories', 'open'], { ref })
 }

@@ -29,6 +29,7 @@ export interface ListQuery {
   family: Family | ''
   filters: NoteFilters
   order: Order
+  onlyWords: boolean // without hits that were found by their meaning alone
   page: number // from 1
 }
 
@@ -85,13 +86,18 @@ const noteHit = (note: Schemas['NoteListed']): Hit => ({
   updated_at: note.updated_at,
 })
 
-const recall = ({ q, family, filters: { tag } }: ListQuery) =>
-  tool('recall_memories', {
+async function recall({ q, family, filters: { tag }, onlyWords }: ListQuery) {
+  const { hits, incomplete } = await tool('recall_memories', {
     query: q,
-    limit: PAGE_SIZE,
+    limit: onlyWords ? MAX_PER_REQUEST : PAGE_SIZE,
     ...(family ? { families: [family] } : {}),
     ...(tag ? { tags: [tag] } : {}),
   })
+  return { incomplete, hits: onlyWords ? hits.filter((hit) => !isFoundByMeaning(hit)) : hits }
+}
+
+/** Alone: none of the words of the search is in it. */
+export const isFoundByMeaning = (hit: Pick<Hit, 'why'>) => hit.why === 'its meaning'
 
 async function latestWrites(family: Family | '', offset: number) {
   const query = { limit: PAGE_SIZE, offset, text: true, ...(family ? { family } : {}) }

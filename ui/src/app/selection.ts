@@ -4,7 +4,7 @@ import { plural } from '../shared/format'
 import { showError, toast } from '../shared/toast'
 import type { Schemas } from '../shared/api-types'
 import { post } from './api'
-import { asOneChange } from './changes'
+import { asOneChange, countEndedActions } from './changes'
 
 const MAX_AT_ONCE = 200 // in one request
 
@@ -15,6 +15,13 @@ interface Selection {
 
 /** It stays while the user looks at a memory, and until another list is shown. */
 export const selection = signal<Selection>({ list: '', refs: new Set() })
+
+/** What was deleted last. A list that was loaded before leaves it out. */
+const deletion = signal<{ refs: ReadonlySet<string>; endedActions: number }>({ refs: new Set(), endedActions: -1 })
+
+/** Whether a memory of a list was deleted after the list was asked for. */
+export const isDeletedSince = (ref: string, endedActions: number) =>
+  endedActions <= deletion.value.endedActions && deletion.value.refs.has(ref)
 
 /** What runs now, such as "Deleting 200 of 1,000". */
 export const running = signal('')
@@ -66,6 +73,7 @@ export const deleteSelected = (refs: string[]) =>
   attempt(async () => {
     const done = await inParts('Deleting', refs, (part) => post('/api/memories/delete-many', { body: { refs: part } }))
     const deleted = done.flatMap((part) => part.refs)
+    deletion.value = { refs: new Set(deleted), endedActions: countEndedActions() }
     clearSelection()
     report(done, 'deleted', () => restoreSelected(deleted))
   })
@@ -75,6 +83,7 @@ export const restoreSelected = (refs: string[]) =>
     const done = await inParts('Restoring', refs, (part) =>
       post('/api/memories/restore-many', { body: { refs: part } }),
     )
+    deletion.value = { refs: new Set(), endedActions: -1 }
     clearSelection()
     report(done, 'restored')
   })

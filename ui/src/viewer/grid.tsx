@@ -3,9 +3,11 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Column, Row, Table } from '../shared/api-types'
 import type { Bridge } from '../shared/bridge'
 import { cell, errorMessage, number } from '../shared/format'
+import { showError } from '../shared/toast'
 import { ALL_ROWS, countRows, isScalar, fetchPage, type RowQuery } from './rows'
 
-const ROW_HEIGHT_PX = 30
+const ROW_HEIGHT_PX = matchMedia('(pointer: coarse)').matches ? 44 : 30 // as in viewer.css
+const CHECK_WIDTH = ROW_HEIGHT_PX > 36 ? `${ROW_HEIGHT_PX}px` : '36px'
 const PAGE_ROWS = 10 // where a host shows the viewer inside a conversation
 const CHUNK_ROWS = 100 // in one request, where the rows scroll
 const KEY_ROWS = 20 // of PageUp and PageDown, where the rows scroll
@@ -84,6 +86,7 @@ interface Props {
   setSelected: (rows: Map<number, Row>) => void
   onDelete: () => void
   isPaged: boolean // a pager instead of scrolling
+  maxSelected: number
 }
 
 export function Grid({
@@ -97,6 +100,7 @@ export function Grid({
   setSelected,
   onDelete,
   isPaged,
+  maxSelected,
 }: Props) {
   const size = isPaged ? PAGE_ROWS : CHUNK_ROWS
   const rows = useRows(bridge, portalUri, table, query, revision, size)
@@ -152,6 +156,16 @@ export function Grid({
     if (!next.delete(index)) next.set(index, row)
     setSelected(next)
   }
+  const isAllSelected = total > 0 && selected.size >= Math.min(total, maxSelected)
+  const toggleAll = async () => {
+    if (isAllSelected) return setSelected(new Map())
+    try {
+      const found = await fetchPage(bridge, portalUri, table, query, 0, Math.min(total, maxSelected))
+      setSelected(new Map(found.entries()))
+    } catch (error) {
+      showError(error)
+    }
+  }
   const move = (by: number) => {
     const next = Math.max(0, Math.min(total - 1, current + by))
     setCurrent(next)
@@ -171,6 +185,7 @@ export function Grid({
     const step = steps[event.key]
     if (step) move(step)
     else if (event.key === ' ') toggle(current)
+    else if (event.key === 'a' && (event.ctrlKey || event.metaKey)) void toggleAll()
     else if (event.key === 'Delete' && selected.size) onDelete()
     else if (event.key === 'c' && (event.ctrlKey || event.metaKey)) copy(rows.row(current), table)
     else return
@@ -186,7 +201,7 @@ export function Grid({
     setQuery({ ...query, filters: Object.fromEntries(value ? [...others, [name, value]] : others) })
   }
   const columns = {
-    gridTemplateColumns: ['36px', ...table.columns.map((column) => `${widthPx(column)}px`)].join(' ') + ' 1fr',
+    gridTemplateColumns: [CHECK_WIDTH, ...table.columns.map((column) => `${widthPx(column)}px`)].join(' ') + ' 1fr',
   }
   const isFiltered = Boolean(query.search || Object.keys(query.filters).length)
   return (
@@ -205,7 +220,18 @@ export function Grid({
           <div role="rowgroup" class="grid-head">
             <div role="row" aria-rowindex={1} class="grid-row" style={columns}>
               <span role="columnheader">
-                <span class="hidden">Selected</span>
+                <label class="check">
+                  <input
+                    type="checkbox"
+                    tabIndex={-1}
+                    aria-label={
+                      total > maxSelected ? `Select the first ${number(maxSelected)} rows` : 'Select all rows'
+                    }
+                    checked={isAllSelected}
+                    disabled={!total}
+                    onChange={toggleAll}
+                  />
+                </label>
               </span>
               {table.columns.map((column) => (
                 <span
@@ -253,13 +279,15 @@ export function Grid({
                 >
                   <span role="gridcell">
                     {row && (
-                      <input
-                        type="checkbox"
-                        tabIndex={-1}
-                        aria-label={`Select row ${index + 1}`}
-                        checked={selected.has(index)}
-                        onChange={() => toggle(index)}
-                      />
+                      <label class="check">
+                        <input
+                          type="checkbox"
+                          tabIndex={-1}
+                          aria-label={`Select row ${index + 1}`}
+                          checked={selected.has(index)}
+                          onChange={() => toggle(index)}
+                        />
+                      </label>
                     )}
                   </span>
                   {table.columns.map((column) => (

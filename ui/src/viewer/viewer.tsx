@@ -282,6 +282,7 @@ function TableRows(props: RowsProps) {
         setSelected={setSelected}
         onDelete={() => void deleteSelected()}
         isPaged={isPaged}
+        maxSelected={MAX_UNDO_ROWS}
       />
     </>
   )

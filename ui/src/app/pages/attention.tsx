@@ -37,10 +37,10 @@ export function Attention() {
         </Line>
         <Line
           count={unembedded}
-          one="note is found by words only, without a vector"
-          many="notes are found by words only, without a vector"
+          one="note is found by its words only, not yet by its meaning"
+          many="notes are found by their words only, not yet by their meaning"
         >
-          <a href={href(['memories'], { state: 'unembedded' })}>See which</a> · <a href="/settings">See the embedder</a>
+          <a href={href(['memories'], { state: 'unembedded' })}>See which</a> · <a href="/settings">Why</a>
         </Line>
       </ul>
     </section>

@@ -30,7 +30,7 @@ export function FactPage({ reference, title }: { reference: string; title: strin
 }
 
 function FactView({ reference, fact }: { reference: string; fact: Fact }) {
-  const vault = <a href={href(['memories'], { family: 'vault' })}>A fact of the vault</a>
+  const vault = <a href={href(['memories'], { family: 'vault' })}>A fact</a>
   return (
     <article class="note">
       <MemoryHeading reference={reference} title={fact.key} />

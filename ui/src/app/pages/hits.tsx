@@ -5,10 +5,10 @@ import { kindLabel } from '../families'
 import { Marked } from '../marks'
 import { SOURCES } from '../note-filters'
 import { plainText } from '../plain-text'
-import { isConversation, refHref } from '../refs'
+import { isConversation, refHref, shownTitle } from '../refs'
 import { route, setQuery } from '../router'
-import { PAGE_SIZE, type Hit, type SearchResult } from '../search'
-import { select, selectedIn } from '../selection'
+import { isFoundByMeaning, PAGE_SIZE, type Hit, type SearchResult } from '../search'
+import { isDeletedSince, select, selectedIn } from '../selection'
 import { href } from '../urls'
 
 interface HitListProps {
@@ -34,7 +34,9 @@ export function HitList({ result, query, page, list }: HitListProps) {
   const known = new Set(shown.map((hit) => hit.ref))
   const added = page === 1 ? result.hits.filter((hit) => !known.has(hit.ref)).length : 0
   const isPartial = result.hits.length >= PAGE_SIZE || page > 1 // else a missing hit was deleted
-  const visible = shown.flatMap((hit) => newest.get(hit.ref) ?? (isPartial ? [hit] : []))
+  const visible = shown
+    .flatMap((hit) => newest.get(hit.ref) ?? (isPartial ? [hit] : []))
+    .filter((hit) => !isDeletedSince(hit.ref, result.endedActions))
   const selected = selectedIn(list)
   function showNew() {
     setChosen(result)
@@ -83,7 +85,7 @@ function HitItem({ hit, query, isSelected, onToggle }: HitProps) {
     isConversation(hit.ref) ? 'conversation' : kindLabel(hit.family),
     hit.namespace,
     sourceLabel(hit.source ?? ''),
-    hit.why && `found by ${hit.why}`,
+    isFoundByMeaning(hit) && 'similar in meaning',
   ]
   const onKey = (event: KeyboardEvent) => {
     if (event.key.toLowerCase() !== 'x' || event.ctrlKey || event.metaKey || event.altKey || !isSelectable(hit)) return
@@ -104,9 +106,9 @@ function HitItem({ hit, query, isSelected, onToggle }: HitProps) {
       ) : (
         <span class="check" />
       )}
-      <a class="hit" href={refHref(hit.ref)}>
+      <a class="hit" href={refHref(hit.ref, query)}>
         <b>
-          <Marked text={hit.title} query={query} />
+          <Marked text={shownTitle(hit)} query={query} />
         </b>{' '}
         <span class="mut">
           {details.filter(Boolean).join(' · ')}

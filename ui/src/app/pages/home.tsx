@@ -112,22 +112,22 @@ function Activity() {
               empty="No client has written a note yet."
             />
             <TimeChart
-              title="Calls"
+              title="Calls of clients"
               rangeLabel={rangeLabel}
               days={days}
-              empty="No calls in this range. Connect a client on the page Keys."
+              empty="No calls in this range. Connect a client on the page Connect."
               points={found.calls}
               lines={{ calls: 'calls', errors: 'errors' }}
               link={<a href="/sessions">Sessions</a>}
             />
             <TimeChart
-              title="Embedding coverage"
+              title="Found by meaning"
               rangeLabel={rangeLabel}
               days={days}
               empty="Nothing in this range. Notes are counted every hour."
               points={found.coverage}
-              lines={{ total: 'notes', embedded: 'with a vector' }}
-              link={<a href="/settings">Embedder</a>}
+              lines={{ total: 'notes', embedded: 'found by meaning, not only by words' }}
+              link={<a href="/settings">Settings</a>}
             />
           </div>
         </>

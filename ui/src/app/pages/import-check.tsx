@@ -65,21 +65,12 @@ export function ImportCheck({ report, name, onCheck, onImport, onCancel }: Props
           {report.read > report.samples.length ? ' …' : ''}
         </p>
       )}
-      <Problems report={report} />
+      <Problems report={report} isOpen={!count} />
       <div class="bar">
         <label>
           {intoLabel} <input value={into} maxLength={200} onInput={(event) => setInto(event.currentTarget.value)} />
         </label>
-        <label>
-          Read as{' '}
-          <select value={report.format} onChange={(event) => onCheck(event.currentTarget.value as Format, '')}>
-            {Object.entries(FORMAT_NAMES).map(([format, label]) => (
-              <option key={format} value={format}>
-                {label}
-              </option>
-            ))}
-          </select>
-        </label>
+        <FormatChoice format={report.format} onChoose={(format) => onCheck(format, '')} />
       </div>
       <div class="bar">
         {isElsewhere ? (
@@ -97,10 +88,31 @@ export function ImportCheck({ report, name, onCheck, onImport, onCancel }: Props
   )
 }
 
-function Problems({ report }: { report: Report }) {
+interface FormatChoiceProps {
+  format: Format | ''
+  onChoose: (format: Format) => void
+}
+
+export function FormatChoice({ format, onChoose }: FormatChoiceProps) {
+  return (
+    <label>
+      Read as{' '}
+      <select value={format} onChange={(event) => onChoose(event.currentTarget.value as Format)}>
+        {!format && <option value="">choose a format</option>}
+        {Object.entries(FORMAT_NAMES).map(([name, label]) => (
+          <option key={name} value={name}>
+            {label}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}
+
+function Problems({ report, isOpen }: { report: Report; isOpen: boolean }) {
   if (!report.problems.length) return null
   return (
-    <details>
+    <details open={isOpen}>
       <summary>What is not imported, and why</summary>
       <ul>
         {report.problems.map(({ where, why }, index) => (

@@ -10,7 +10,7 @@ import { href } from '../urls'
 import { upload, type Upload } from '../upload'
 import type { ZipEntry } from '../zip'
 import { Downloads } from './downloads'
-import { FORMAT_NAMES, ImportCheck, type Format } from './import-check'
+import { FORMAT_NAMES, FormatChoice, ImportCheck, type Format } from './import-check'
 
 type Job = Schemas['JobShown']
 type ImportRecord = Schemas['ImportShown']
@@ -84,6 +84,7 @@ function ImportCard({ job, reload }: ImportCardProps) {
     }
   }
   const isChecked = uploaded && job?.kind === 'check' && job.state === 'done' && job.name === uploaded.name
+  const isRefused = uploaded && job?.kind === 'check' && job.state === 'failed' && job.name === uploaded.name
   return (
     <section class="card stack" aria-label="Import">
       <h2>Bring in what you have</h2>
@@ -103,6 +104,7 @@ function ImportCard({ job, reload }: ImportCardProps) {
       ) : (
         <>
           <Outcome job={job} />
+          {isRefused && <FormatChoice format="" onChoose={(format) => start(uploaded, true, format)} />}
           <Chooser onChoose={choose} />
         </>
       )}

@@ -37,8 +37,12 @@ export function Keys() {
   const [created, setCreated] = useState<NewKey | null>(null)
   return (
     <>
-      <h1>Keys</h1>
-      <p class="mut">A client over HTTP presents a key. What it writes is yours. The key decides what it may do.</p>
+      <h1>Connect a client</h1>
+      <p class="mut">
+        A client is a program with an AI in it, such as Claude Code, Cursor or VS Code. It needs a key to use your
+        memories: create one here, then copy the lines for your client. On this computer <code>memory-mcp connect</code>{' '}
+        in a terminal connects every client that it finds, without a key.
+      </p>
       {created ? (
         <NewKeyCard created={created} onClose={() => setCreated(null)} />
       ) : (
@@ -89,7 +93,7 @@ function NewKeyForm({ onCreated }: { onCreated: (key: NewKey) => void }) {
     <form class="card stack" aria-label="New key" onSubmit={createKey}>
       <div class="bar">
         <label>
-          Name <input name="name" required maxLength={100} placeholder="laptop" />
+          Name <input name="name" required maxLength={100} placeholder="Cursor on my laptop" />
         </label>
         <label>
           Works{' '}
@@ -104,9 +108,9 @@ function NewKeyForm({ onCreated }: { onCreated: (key: NewKey) => void }) {
         </label>
       </div>
       <fieldset class="bar">
-        <legend>It may</legend>
+        <legend>The client may</legend>
         {Object.entries(SCOPES).map(([name, label]) => (
-          <label key={name}>
+          <label class="inline" key={name}>
             <input type="checkbox" name={name} defaultChecked /> {label}
           </label>
         ))}
@@ -117,7 +121,7 @@ function NewKeyForm({ onCreated }: { onCreated: (key: NewKey) => void }) {
           <fieldset class="bar">
             <legend>It sees</legend>
             {Object.entries(FAMILIES).map(([name, label]) => (
-              <label key={name}>
+              <label class="inline" key={name}>
                 <input
                   type="checkbox"
                   name={name}
@@ -132,7 +136,7 @@ function NewKeyForm({ onCreated }: { onCreated: (key: NewKey) => void }) {
             <label>
               Namespace <input name="namespace" placeholder="default" />
             </label>
-            <label>
+            <label class="inline">
               <input
                 type="checkbox"
                 name="confined"
@@ -217,7 +221,7 @@ function FirstUse({ id }: { id: string }) {
           {seen} has called. See <a href="/sessions">Sessions</a>.
         </>
       ) : (
-        'Waiting for the first call…'
+        'Waiting for the first call of the client…'
       )}
     </p>
   )

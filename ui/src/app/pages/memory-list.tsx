@@ -11,6 +11,7 @@ import { Await, useResource } from '../resource'
 import { navigate, route, setQuery } from '../router'
 import {
   allNotes,
+  isFoundByMeaning,
   listKind,
   MAX_MIXED,
   PAGE_SIZE,
@@ -21,6 +22,7 @@ import {
 } from '../search'
 import { choose, ChosenFilters, Facets } from './facets'
 import { HitList, isSelectable, NothingFound, Pager } from './hits'
+import { selectedIn } from '../selection'
 import { SelectionBar } from './selection-bar'
 import { Timeline } from './timeline'
 
@@ -38,12 +40,13 @@ const ORDERS: Record<Order, string> = {
 
 /** The list that the address describes. */
 function currentQuery(): ListQuery {
-  const { q = '', family = '', order = '', page } = route.value.query
+  const { q = '', family = '', order = '', words, page } = route.value.query
   return {
     q,
     family: FAMILIES.find((name) => name === family) ?? '',
     filters: filtersFromQuery(route.value.query),
     order: (Object.hasOwn(ORDERS, order) ? order : 'updated') as Order,
+    onlyWords: Boolean(words),
     page: Math.max(1, Math.floor(Number(page)) || 1),
   }
 }
@@ -182,9 +185,11 @@ function Results({ query, list, result, total, page }: ResultsProps) {
               isArchived={Boolean(filters.archived)}
             />
             <span class="space" />
+            {listKind(query) === 'hits' && <OnlyWords query={query} result={result} />}
             <ListCount shown={result.hits.length} total={total} page={page} isSearch={Boolean(q)} />
             {listKind(query) === 'notes' && !q && <OrderChoice order={query.order} />}
           </div>
+          {selectedIn(list).size > 0 && <RowsNotSelected hits={result.hits} />}
           <HitList result={result} query={q} page={page} list={list} />
           {listKind(query) !== 'hits' && <Pager page={page} total={total} isFull={isFull} />}
           {!q && !family && !hasFilters && total === MAX_MIXED && (
@@ -194,13 +199,43 @@ function Results({ query, list, result, total, page }: ResultsProps) {
       )}
       {!result.hits.length &&
         (q || family || hasFilters ? (
-          <NothingFound query={q} family={family} hasFilters={hasFilters} onClear={() => navigate('/memories')} />
+          <NothingFound
+            query={q}
+            family={family}
+            hasFilters={hasFilters || query.onlyWords}
+            onClear={() => navigate('/memories')}
+          />
         ) : (
           <p class="empty">
             Nothing is stored yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>.
           </p>
         ))}
     </>
+  )
+}
+
+/** A search by meaning also finds memories without the words. Who deletes all about a person leaves them out. */
+function OnlyWords({ query, result }: { query: ListQuery; result: SearchResult }) {
+  if (!query.onlyWords && !result.hits.some(isFoundByMeaning)) return null
+  return (
+    <label>
+      <input
+        type="checkbox"
+        checked={query.onlyWords}
+        onChange={(event) => choose({ words: event.currentTarget.checked ? '1' : '' })}
+      />{' '}
+      Only with these words
+    </label>
+  )
+}
+
+function RowsNotSelected({ hits }: { hits: SearchResult['hits'] }) {
+  const count = hits.filter((hit) => !isSelectable(hit)).length
+  if (!count) return null
+  return (
+    <p class="mut">
+      {plural(count, 'row of a table is', 'rows of tables are')} not selected: open one to delete rows in its table.
+    </p>
   )
 }
 

@@ -171,9 +171,12 @@ function PortalPage({ uri }: { uri: string }) {
       {portal && view.value ? (
         <Heading key={uri} portal={portal} permissions={permissions} />
       ) : (
-        <p>
-          <a href="/portals">Tables</a>
-        </p>
+        <>
+          <p>
+            <a href="/portals">Tables</a>
+          </p>
+          <h1>{uri.slice(uri.lastIndexOf('/') + 1)}</h1>
+        </>
       )}
       <Await resource={view}>
         {(found) => (

@@ -5,7 +5,7 @@ import type { Schemas } from '../../shared/api-types'
 import { SOURCES } from '../note-filters'
 import { kindLabel } from '../families'
 import { plainText } from '../plain-text'
-import { isConversation, refHref } from '../refs'
+import { isConversation, refHref, shownTitle } from '../refs'
 import { href } from '../urls'
 import { byDayAndAuthor, dayLabel, type Write } from '../writes'
 
@@ -62,7 +62,7 @@ function WriteItem({ write }: { write: Write }) {
   const text = plainText(write.text)
   return (
     <li>
-      <a href={refHref(write.ref)}>{write.title}</a>{' '}
+      <a href={refHref(write.ref)}>{shownTitle(write)}</a>{' '}
       <span class="mut">
         <a class="quiet" href={href(['memories'], { family: write.family })}>
           {isConversation(write.ref) ? 'conversation' : kindLabel(write.family)}

@@ -44,7 +44,7 @@ export function SelectionBar({ list, hits, total, maxSelected, loadAll, isArchiv
     )
   return (
     <div class={selected.length ? 'bar selection on' : 'bar selection'} role="group" aria-label="Selection">
-      <label class="check">
+      <label class="check all">
         <input
           type="checkbox"
           aria-label="Select all on this page"
@@ -58,6 +58,7 @@ export function SelectionBar({ list, hits, total, maxSelected, loadAll, isArchiv
             )
           }
         />
+        {selected.length === 0 && 'Select all'}
       </label>
       {selected.length > 0 && (
         <>
