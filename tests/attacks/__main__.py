@@ -18,7 +18,7 @@ STATEMENTS = 100_000
 MESSAGES = 10_000
 
 
-@dataclass
+@dataclass(eq=False)  # pytest puts its plugins into sets
 class Counts:
     """A pytest plugin. A test is one attempt, unless it records how many it has made."""
 

@@ -3,8 +3,11 @@
 import gzip
 import json
 import re
+import select
+import socket
 import time
-from contextlib import closing
+import zlib
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -252,6 +255,22 @@ def _memory(hub: Hub) -> int:
         pytest.skip("needs /proc")
     [peak] = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")]
     return int(peak) * 1024
+
+
+def test_unfinished_bodies_of_one_user_take_up_limited_memory(hub: Hub, key: str) -> None:
+    """One more than fit, unpacked, is refused, whichever comes last; another user's push is taken."""
+    packer = zlib.compressobj(wbits=31)
+    packed = packer.compress(b'{"records":["' + b"x" * 31_000_000) + packer.flush(zlib.Z_SYNC_FLUSH)
+    headers = {**_headers(key, **{"Content-Encoding": "gzip"}), "Host": "127.0.0.1", "Content-Length": "1000000"}
+    lines = ["POST /api/sync/push HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    host, port = hub.url.removeprefix("http://").split(":")
+    with ExitStack() as stack:
+        bodies = [stack.enter_context(socket.create_connection((host, int(port)), TIMEOUT_S)) for _ in range(3)]
+        for connection in bodies:
+            connection.sendall("\r\n".join(lines).encode() + packed)
+        answered, _, _ = select.select(bodies, [], [], TIMEOUT_S)
+        assert answered[0].recv(100).startswith(b"HTTP/1.1 503")
+        assert hub.post("push", hub.key("neighbor"), records=[]).is_success
 
 
 def test_a_body_that_is_not_gzip_is_refused(hub: Hub, key: str) -> None:

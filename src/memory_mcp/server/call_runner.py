@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -13,7 +13,7 @@ import anyio
 from memory_mcp.app import App
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.family import Call
-from memory_mcp.server import request_context
+from memory_mcp.server import connections, request_context
 from memory_mcp.server.disconnects import disconnect_of
 from memory_mcp.server.sdk import RequestContext
 from memory_mcp.server.thread_pools import Pools
@@ -34,17 +34,17 @@ class CallRunner:
         progress = partial(_report_progress, asyncio.get_running_loop(), ctx)
         operations = self._app.opened[family].operations
         call = Call(operations, caller, request_context.session(ctx, self._app.sessions), progress, cancelled)
-        disconnect = disconnect_of(ctx.request.scope) if ctx.request is not None else None
+        scope = ctx.request.scope if ctx.request is not None else {}
+        disconnect = disconnect_of(scope)
         try:
             with (
-                anyio.CancelScope() as scope,
-                disconnect.call_on_disconnect(scope.cancel) if disconnect else nullcontext(),
+                anyio.CancelScope() as cancelling,
+                disconnect.call_on_disconnect(cancelling.cancel) if disconnect else nullcontext(),
             ):
-                self._running[cancelled] = scope if reads else None
+                self._running[cancelled] = cancelling if reads else None
                 workers = self._pools.pool(reads=reads)
-                return await workers.run(
-                    partial(self._run_in_session, call, work, *rest), user=caller.user, family=family
-                )
+                run = partial(self._run_in_session, scope, call, work, *rest)
+                return await workers.run(run, user=caller.user, family=family)
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -53,7 +53,8 @@ class CallRunner:
         cancelled.set()
         raise Unavailable("The server is stopping, or the client has closed its connection. Try again.", retry_after=1)
 
-    def _run_in_session(self, call: Call[Any], work: Callable[..., T], *rest: Any) -> T:
+    def _run_in_session(self, scope: Mapping[str, Any], call: Call[Any], work: Callable[..., T], *rest: Any) -> T:
+        connections.check_unread(scope, call.caller.user)  # it may have waited while others were answered
         session = self._app.sessions.join(call.caller.user, call.session)
         return work(replace(call, session=session), *rest)
 

@@ -5,7 +5,8 @@ import asyncio
 import ipaddress
 import typing
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import h11
@@ -39,9 +40,19 @@ class Connections:
     """
 
     def __init__(
-        self, *, max_per_address: int, max_total: int, max_per_user: int | None = None, proxies: Iterable[str] = ()
+        self,
+        *,
+        max_per_address: int,
+        max_total: int,
+        max_per_user: int | None = None,
+        max_user_bytes: int | None = None,
+        proxies: Iterable[str] = (),
     ) -> None:
-        """`proxies` forward the requests of many clients: their addresses have no limit."""
+        """`proxies` forward the requests of many clients: their addresses have no limit. `max_user_bytes`: of answers
+        that a user has not read."""
+        self._max_user_bytes = max_user_bytes
+        self._unread: Counter[str] = Counter()  # bytes, by user
+        self._unread_of: dict[Evictable, tuple[str, int]] = {}
         self._max_per_address = max_per_address
         self._max_per_user = max_total if max_per_user is None else max_per_user
         self._max_total = max_total
@@ -81,7 +92,25 @@ class Connections:
         self.set_idle(connection, is_idle=is_idle)
         return True
 
+    def set_unread(self, connection: Evictable, count: int) -> None:
+        """How many bytes of its answer a connection has to send."""
+        user, former = self._unread_of.pop(connection, ("", 0))
+        self.add_unread(user, -former)
+        owner = self._owners.get(connection)
+        if count and owner and owner.user is not None:
+            self._unread_of[connection] = owner.user, count
+            self.add_unread(owner.user, count)
+
+    def add_unread(self, user: str, count: int) -> None:
+        self._unread[user] += count
+        if not self._unread[user]:
+            del self._unread[user]
+
+    def has_too_much_unread(self, user: str) -> bool:
+        return self._max_user_bytes is not None and self._unread.get(user, 0) > self._max_user_bytes
+
     def close(self, connection: Evictable) -> None:
+        self.set_unread(connection, 0)
         if owner := self._owners.pop(connection, None):
             self._subtract(connection, owner)
 
@@ -204,10 +233,12 @@ class LimitedProtocol(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self.config.connections.set_unread(self, self.transport.get_write_buffer_size())
         if self._send_timer is None:
             self._send_timer = self.loop.call_later(min(STALLED_S, self.config.send_s), self._set_stalled)
 
     def resume_writing(self) -> None:
+        self.config.connections.set_unread(self, 0)
         if self._send_timer is not None:
             self._stop_send_timer()
             is_waiting = self._waits_for is not None
@@ -300,6 +331,28 @@ def confirm(scope: Mapping[str, Any], user: str) -> None:
     connection = scope.get("state", {}).get(CONNECTION)
     if isinstance(connection, LimitedProtocol) and not connection.confirm(user):
         raise Unavailable("You have too many connections open. Close some, then try again.", retry_after=RETRY_AFTER_S)
+    check_unread(scope, user)
+
+
+def check_unread(scope: Mapping[str, Any], user: str) -> None:
+    """Raises Unavailable if the user has not read too many bytes of answers."""
+    connection = scope.get("state", {}).get(CONNECTION)
+    if isinstance(connection, LimitedProtocol) and connection.config.connections.has_too_much_unread(user):
+        raise Unavailable("You have not read your last answers. Read them, then try again.", retry_after=RETRY_AFTER_S)
+
+
+@contextmanager
+def unread(scope: Mapping[str, Any], user: str, count: int) -> Iterator[None]:
+    """Count bytes that wait for the user to read them, before they are written to a connection."""
+    connection = scope.get("state", {}).get(CONNECTION)
+    counts = connection.config.connections if isinstance(connection, LimitedProtocol) else None
+    if counts:
+        counts.add_unread(user, count)
+    try:
+        yield
+    finally:
+        if counts:
+            counts.add_unread(user, -count)
 
 
 def is_closing(scope: Mapping[str, Any]) -> bool:

@@ -10,12 +10,13 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import anyio
 from fastapi import FastAPI
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp.shared.message import SessionMessage
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
@@ -28,7 +29,17 @@ from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import new_id
 from memory_mcp.errors import Invalid
-from memory_mcp.server import housekeeping, http_server, pages, rest, sdk, shutdown, startup_message
+from memory_mcp.server import (
+    connections,
+    housekeeping,
+    http_server,
+    pages,
+    rest,
+    results,
+    sdk,
+    shutdown,
+    startup_message,
+)
 from memory_mcp.server.disconnects import DISCONNECT, Disconnect
 from memory_mcp.server.import_jobs import ImportJobs
 from memory_mcp.server.metrics import Metrics
@@ -43,6 +54,7 @@ from memory_mcp.server.middleware.request_id import RequestIdMiddleware
 from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import CALLER, StreamClient, local_caller
+from memory_mcp.server.sdk import WriteStream
 from memory_mcp.server.sessions import disconnect_refused
 from memory_mcp.server.shared.hello import Hello
 from memory_mcp.server.shared.listener import RelayListener, claim_socket
@@ -51,14 +63,13 @@ from memory_mcp.sessions import Connection
 log = logging.getLogger(__name__)
 
 KEY_CHECK_INTERVAL_S = 0.5  # between two checks of the keys of open streams
-SWITCH_INTERVAL_S = 0.0005  # after which a thread that computes lets the event loop go on; Python's own 5 ms add up
 HANDSHAKE_BURST = 40  # handshakes of one user that are not delayed at once
 
 
 def run(app: App) -> None:
     """Serve until a signal stops the server. Raises Invalid for an address that needs a key first."""
     _refuse_unprotected_address(app)
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    sys.setswitchinterval(http_server.SWITCH_INTERVAL_S)
     settings = app.settings
     listening = _listen(app)
     port = listening.getsockname()[1]
@@ -159,7 +170,7 @@ class HttpServer:
             ),
             Middleware(AdmissionMiddleware),
             Middleware(RateLimitMiddleware, limits=app.access.limits, workers=self.mcp.pools.access),
-            Middleware(BodyLimitMiddleware),
+            Middleware(BodyLimitMiddleware, max_user_bytes=app.settings.user_request_bytes),
         ]
 
     async def close_streams(self) -> None:
@@ -209,7 +220,7 @@ class HttpServer:
                 self.mcp.open_sessions.add(line.connection.id, caller.user, until_the_end.cancel)
                 self.mcp.connected.register(caller, line.connection, "sse")
                 try:
-                    await self.mcp.serve(line, read, write)
+                    await self.mcp.serve(line, read, UnreadAnswers(write, scope, caller.user))
                 finally:
                     self._sse_lines.discard(until_the_end)
                     self.mcp.open_sessions.remove(line.connection.id)
@@ -244,6 +255,29 @@ class McpEndpoint:
             await self._handshakes.wait(scope[CALLER].user)
         with self._open_sessions.request(headers.get("mcp-session-id")):
             await self._app(scope, disconnect.watch(receive), send)
+
+
+class UnreadAnswers:
+    """A stream of answers that counts those which wait for the client of a legacy SSE stream to read."""
+
+    def __init__(self, stream: WriteStream[SessionMessage], scope: Scope, user: str) -> None:
+        self._stream = stream
+        self._scope = scope
+        self._user = user
+
+    async def send(self, item: SessionMessage, /) -> None:
+        with connections.unread(self._scope, self._user, results.text_bytes(item.message)):
+            await self._stream.send(item)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: Any) -> None:
+        await self._stream.__aexit__(*raised)
 
 
 class _Asgi:

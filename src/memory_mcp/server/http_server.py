@@ -36,6 +36,7 @@ MIN_OTHER_FILES = 128  # kept for databases, beside connections
 LISTEN_BACKLOG = 2048  # connections that the kernel keeps until they are accepted
 MAX_ACCEPTED_AT_ONCE = 4  # in one round of the event loop: open connections have their requests read in between
 CHECK_INTERVAL_S = 1.0  # between two checks whether the database answers
+SWITCH_INTERVAL_S = 0.0005  # after which a thread that computes lets the event loop go on; Python's own 5 ms add up
 OTHER_THREADS = 64  # for housekeeping, files of the web app, and sessions that end
 NOT_JSON = "The body is not JSON in UTF-8. Send an object, as the schema says."
 
@@ -47,6 +48,7 @@ def config(app: Any, settings: Settings) -> uvicorn.Config:
         connections=Connections(
             max_per_address=settings.address_connections,
             max_per_user=settings.user_connections,
+            max_user_bytes=settings.user_request_bytes,
             max_total=files - max(MIN_OTHER_FILES, files // 4),
             proxies=settings.forwarded_allow_ips,
         ),

@@ -1,12 +1,14 @@
 """The hub's HTTP server, where nodes push and pull. Every request needs a key."""
 
 import asyncio
+import json
 import sys
 import zlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
+import anyio.to_thread
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel, Field
 from starlette.datastructures import Headers, MutableHeaders
@@ -24,19 +26,22 @@ from memory_mcp.server.error_encoding import Problem
 from memory_mcp.server.fair_routes import CallerRoute
 from memory_mcp.server.middleware.authentication import AuthenticationMiddleware
 from memory_mcp.server.middleware.error_format import ErrorFormatMiddleware
-from memory_mcp.server.request_context import CALLER
+from memory_mcp.server.request_context import CALLER, network_of_client
+from memory_mcp.server.request_memory import HeldBody, RequestMemory
 from memory_mcp.server.thread_pools import Pools
 from memory_mcp.settings import Settings
 from memory_mcp.sync.hub import Hub, Pulled, Pushed
 from memory_mcp.sync.protocol import MAX_ANSWER_VALUES, MAX_RECORDS, count_values
 
 MAX_BODY_BYTES = 32 * 1024 * 1024  # bytes, once unpacked: one note is at most a few MiB
+UNPACKED_PART_BYTES = 1024 * 1024
 MAX_BODY_S = 120.0  # for a whole body to arrive, even if bytes keep coming
 
 
 def run(app: HubApp) -> None:
     """Serve nodes until a signal stops the hub."""
     settings = app.settings
+    sys.setswitchinterval(http_server.SWITCH_INTERVAL_S)
     listening = http_server.bind(settings)
     port = listening.getsockname()[1]
     sys.stdout.write(_startup_message(settings, port, has_keys=bool(app.access.keys.active())))
@@ -75,7 +80,7 @@ def asgi(app: HubApp) -> FastAPI:
                 limited=False,
                 pools=pools,
             ),
-            Middleware(UnpackMiddleware),
+            Middleware(UnpackMiddleware, max_user_bytes=app.settings.user_request_bytes),
         ],
         exception_handlers=http_server.REFUSALS,
         lifespan=_lifespan,
@@ -95,29 +100,40 @@ async def _lifespan(made: FastAPI) -> AsyncIterator[None]:
     yield
 
 
-class CountedRoute(CallerRoute):
-    """413 for a body with too many values: parsed, a few bytes of JSON become hundreds."""
+class ThreadedRequest(Request):
+    """Its body is parsed in a thread, which counts for its user: it may have a million values, and the requests of
+    other users go on meanwhile."""
+
+    async def json(self) -> Any:
+        if not hasattr(self, "_json"):
+            self._json = await anyio.to_thread.run_sync(_parse, await self.body())
+        return self._json
+
+
+def _parse(body: bytes) -> Any:
+    """413 for too many values: parsed, a few bytes of JSON become hundreds."""
+    if b"\0" in body:  # as in UTF-16, which the parser accepts and count_values does not
+        raise HTTPException(422, "The body is not JSON in UTF-8. Send it so.")
+    if count_values(body) > MAX_ANSWER_VALUES:
+        raise HTTPException(413, f"A push brings at most {MAX_ANSWER_VALUES:,} values.")
+    return json.loads(body)
+
+
+class ThreadedRoute(CallerRoute):
+    """Requests whose bodies are parsed once their user has a thread."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
         async def run(request: Request) -> Response:
-            _check_values(await request.body())
-            return await handle(request)
+            return await handle(ThreadedRequest(request.scope, request.receive))
 
         return run
 
 
-def _check_values(body: bytes) -> None:
-    if b"\0" in body:  # as in UTF-16, which the parser accepts and count_values does not
-        raise HTTPException(422, "The body is not JSON in UTF-8. Send it so.")
-    if count_values(body) > MAX_ANSWER_VALUES:
-        raise HTTPException(413, f"A push brings at most {MAX_ANSWER_VALUES:,} values.")
-
-
 router = APIRouter(
     prefix="/api/sync",
-    route_class=CountedRoute,
+    route_class=ThreadedRoute,
     responses={status: {"model": Problem} for status in (401, 403, 409, 413, 422, 429, 503)},
 )
 
@@ -181,47 +197,76 @@ def pull(body: PullRequest, hub: TheHub, caller: TheCaller) -> Pulled:
 
 
 class UnpackMiddleware:
-    """ASGI middleware: bodies in gzip, and 413 for any that is too large once unpacked."""
+    """ASGI middleware: bodies in gzip, and 413 for any that is too large once unpacked; 503 if those of one user are
+    too large together."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, max_user_bytes: int) -> None:
         self._app = app
+        self._memory = RequestMemory(max_user_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         is_packed = Headers(scope=scope).get("content-encoding", "") == "gzip"
-        unpacker = zlib.decompressobj(wbits=31) if is_packed else None
-        taken, until = 0, asyncio.get_running_loop().time() + MAX_BODY_S
-        is_whole = False
-
-        async def take() -> Message:
-            nonlocal taken, is_whole
-            if is_whole:  # no timeout: the next message says that the client has disconnected
-                return await receive()
-            try:
-                async with asyncio.timeout_at(until):
-                    message = await receive()
-            except TimeoutError as exc:
-                raise HTTPException(408, f"A push takes at most {MAX_BODY_S:.0f} seconds to arrive.") from exc
-            is_whole = not message.get("more_body", False)
-            if message["type"] != "http.request":
-                return message
-            body = _unpack(unpacker, message.get("body", b"")) if unpacker else message.get("body", b"")
-            taken += len(body)
-            if taken > MAX_BODY_BYTES:
-                raise HTTPException(413, f"A push brings at most {MAX_BODY_BYTES:,} bytes, once unpacked.")
-            return {**message, "body": body}
-
+        held = HeldBody(self._memory)
+        body = _UnpackedBody(scope, receive, held, zlib.decompressobj(wbits=31) if is_packed else None)
         if is_packed:
             headers = MutableHeaders(scope=scope)
             del headers["content-encoding"], headers["content-length"]
-        await self._app(scope, take, send)
+        with held.hold():
+            await self._app(scope, body.take, send)
+
+
+class _UnpackedBody:
+    """The body of one request."""
+
+    def __init__(self, scope: Scope, receive: Receive, held: HeldBody, unpacker: Any) -> None:
+        self._owner = f"user {scope[CALLER].user}" if CALLER in scope else f"address {network_of_client(scope)}"
+        self._receive = receive
+        self._held = held
+        self._unpacker = unpacker
+        self._until = asyncio.get_running_loop().time() + MAX_BODY_S
+        self._taken = 0
+        self._packed = b""  # received and not unpacked yet
+        self._has_more = True
+
+    async def take(self) -> Message:
+        if not self._packed:
+            if not self._has_more:  # no timeout: the next message says that the client has disconnected
+                return await self._receive()
+            message = await self._receive_in_time()
+            if message["type"] != "http.request":
+                return message
+            self._packed, self._has_more = message.get("body", b""), message.get("more_body", False)
+        part = await self._next_part()
+        self._taken += len(part)
+        if self._taken > MAX_BODY_BYTES:
+            raise HTTPException(413, f"A push brings at most {MAX_BODY_BYTES:,} bytes, once unpacked.")
+        self._held.add(self._owner, len(part))
+        return {"type": "http.request", "body": part, "more_body": self._has_more or bool(self._packed)}
+
+    async def _receive_in_time(self) -> Message:
+        try:
+            async with asyncio.timeout_at(self._until):
+                return await self._receive()
+        except TimeoutError as exc:
+            self._has_more = False
+            raise HTTPException(408, f"A push takes at most {MAX_BODY_S:.0f} seconds to arrive.") from exc
+
+    async def _next_part(self) -> bytes:
+        """A few bytes may be millions once unpacked: each part is counted before the next one is."""
+        if self._unpacker is None or not self._packed:
+            part, self._packed = self._packed, b""
+            return part
+        part = await anyio.to_thread.run_sync(_unpack, self._unpacker, self._packed)
+        self._packed = self._unpacker.unconsumed_tail
+        return part
 
 
 def _unpack(unpacker: Any, packed: bytes) -> bytes:
     try:
-        unpacked: bytes = unpacker.decompress(packed, MAX_BODY_BYTES + 1)
+        unpacked: bytes = unpacker.decompress(packed, UNPACKED_PART_BYTES)
     except zlib.error as exc:
         raise HTTPException(422, "The body is not gzip, as its Content-Encoding says. Send it so, or plainly.") from exc
     return unpacked

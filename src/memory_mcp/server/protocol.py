@@ -5,7 +5,7 @@ none: each request stands alone (`sdk.is_modern`).
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,7 @@ from memory_mcp.families.family import Call, Family, Prompt, ResourcePage, Tool,
 from memory_mcp.server import arguments, error_encoding, request_context, resource_pages, results, schemas, sdk
 from memory_mcp.server.call_runner import CallRunner
 from memory_mcp.server.open_sessions import OpenSessions
+from memory_mcp.server.request_memory import body_of
 from memory_mcp.server.sdk import ReadStream, RequestContext, WriteStream
 from memory_mcp.server.sessions import ConnectedClients, disconnect_refused
 from memory_mcp.server.subscriptions import Listeners
@@ -320,7 +321,8 @@ class McpServer:
                     request_context.caller(ctx).user, request_context.session(ctx, self.app.sessions)
                 )
         self._count_call(ctx)
-        with error_encoding.parameter_errors():
+        body = body_of(ctx.request.scope) if ctx.request is not None else None
+        with error_encoding.parameter_errors(), body.hold() if body else nullcontext():
             answer = await call_next(ctx)
         if ctx.method == "initialize" and not sdk.is_modern(ctx):
             self._register_handshake(ctx)

@@ -28,6 +28,13 @@ def document_text(document: Document) -> str:
     return escape_in_json(document.text) if document.mime_type == "application/json" else document.text
 
 
+def text_bytes(message: object) -> int:
+    """About how many bytes an answer takes up: most of them are texts, which also come as structured content."""
+    result = getattr(message, "result", None)
+    parts = [*result.get("content", ()), *result.get("contents", ())] if isinstance(result, dict) else []
+    return 2 * sum(len(part.get("text", "")) for part in parts)
+
+
 def shown(tool: Tool, answer: Any, caller: Caller, given: Mapping[str, Any] | None) -> dict[str, Any]:
     """An answer as this caller may see it: one who may not read gets what they sent, and what the tool declares."""
     structured: dict[str, Any] = tool.answers.dump_python(answer, mode="json", by_alias=True)

@@ -144,6 +144,12 @@ class Settings(BaseModel):
         description="How many HTTP connections one user may have open, with keys and sign-ins together. Beyond that, "
         "the server closes the one that has been idle longest, or refuses the new one if all have a request under way.",
     )
+    user_request_bytes: int = Field(
+        64 * 1024 * 1024,
+        ge=32 * 1024 * 1024,
+        description="How many bytes of requests under way one user may have in the memory of a server or a hub, and "
+        "how many bytes of answers that are not read yet. Further requests are refused as unavailable.",
+    )
     read_threads: int = Field(
         32,
         ge=2,

@@ -51,6 +51,13 @@ async def test_rows_are_objects_unless_arrays_are_wanted(client: Client) -> None
     assert (refused["error"], refused["data"]["field"]) == ("invalid", "format")
 
 
+async def test_bytes_that_are_no_text_are_replaced(client: Client) -> None:
+    found = await query(client, "SELECT unhex('61FF62') AS a, [unhex('FF')] AS b, map(unhex('FF'), 1) AS c")
+    assert found["rows"] == [{"a": "a\ufffdb", "b": ["\ufffd"], "c": {"\ufffd": 1}}]
+    digest = await query(client, "SELECT RIPEMD160('x')", format="arrays")
+    assert "\ufffd" in digest["rows"][0][0]
+
+
 async def test_arrays_take_fewer_tokens_so_more_rows_fit(client: Client) -> None:
     sql = "SELECT number AS a_long_name_of_a_column, number AS another_one FROM numbers(10000)"
     objects, arrays = await query(client, sql), await query(client, sql, format="arrays")

@@ -1,9 +1,14 @@
 """The limits of request bodies."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp import json_containers
+from memory_mcp.server.request_context import CALLER, network_of_client
+from memory_mcp.server.request_memory import BODY, HeldBody, RequestMemory
 from memory_mcp.server.rest.authentication import PERSON
 
 MAX_BODY_BYTES = 4 * 1024 * 1024  # as under /mcp
@@ -12,28 +17,37 @@ MAX_UNKNOWN_BODY_BYTES = 64 * 1024  # from signed-out visitors
 
 class BodyLimitMiddleware:
     """ASGI middleware: 413 for a body that is too large, before all of it is in memory, and for one with too many lists
-    and objects, before it is parsed: parsing takes the event loop, which all users share."""
+    and objects, before it is parsed: parsing takes the event loop, which all users share. 503 if the bodies of one user
+    are too large together."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, max_user_bytes: int) -> None:
         self._app = app
+        self._memory = RequestMemory(max_user_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = _Body(scope, receive)
-        await self._app(scope, body.take if scope["type"] == "http" else receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        held = scope[BODY] = HeldBody(self._memory)
+        with held.hold():
+            await self._app(scope, _Body(scope, receive, held).take, send)
 
 
 class _Body:
     """The body of one request. Errors are FastAPI's own: it would report any other as an unreadable body."""
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
+    def __init__(self, scope: Scope, receive: Receive, held: HeldBody) -> None:
         self._scope = scope
         self._receive = receive
+        self._held = held
         self._taken = bytearray()
 
     async def take(self) -> Message:
         message = await self._receive()
         if message["type"] == "http.request":
-            self._taken += message.get("body", b"")
+            part = message.get("body", b"")
+            self._held.add(_user_of(self._scope), len(part))
+            self._taken += part
             self._check_size()
             if not message.get("more_body", False):
                 _check_containers(self._taken)
@@ -46,6 +60,13 @@ class _Body:
         max_bytes = MAX_BODY_BYTES if PERSON in self._scope else MAX_UNKNOWN_BODY_BYTES
         if len(self._taken) > max_bytes:
             raise HTTPException(413, f"A request brings at most {max_bytes:,} bytes.")
+
+
+def _user_of(scope: Mapping[str, Any]) -> str:
+    """Before a sign-in, each address has its share."""
+    if CALLER in scope:
+        return f"user {scope[CALLER].user}"
+    return f"user {scope[PERSON].id}" if PERSON in scope else f"address {network_of_client(scope)}"
 
 
 def _check_containers(body: bytearray) -> None:
