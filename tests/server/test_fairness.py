@@ -217,8 +217,9 @@ def test_passwords_are_compared_in_the_same_threads_as_wrong_keys(server: Http, 
         body = {"name": f"unknown-{number}", "password": "a wrong password"}
         return httpx.post(f"{server.url}/api/sign-in", json=body, timeout=60).status_code
 
-    with ThreadPoolExecutor(MAX_ATTEMPTS_PER_ADDRESS) as attackers:
-        under_way = [attackers.submit(guess, number) for number in range(MAX_ATTEMPTS_PER_ADDRESS)]
+    guesses = MAX_ATTEMPTS_PER_ADDRESS - 4  # other tests sign in from the same address
+    with ThreadPoolExecutor(guesses) as attackers:
+        under_way = [attackers.submit(guess, number) for number in range(guesses)]
         eventually(lambda: gauge(server, "memory_mcp_calls_waiting", "hashing") > 0)
         assert gauge(server, "memory_mcp_calls_waiting", "access") == 0
         assert eve.modern_call("commit_memory", scope="vault", key="there", content="c")["committed"]
