@@ -40,8 +40,8 @@ export function Keys() {
       <h1>Connect a client</h1>
       <p class="mut">
         A client is a program with an AI in it, such as Claude Code, Cursor or VS Code. It needs a key to use your
-        memories: create one here, then copy the lines for your client. On this computer <code>memory-mcp connect</code>{' '}
-        in a terminal connects every client that it finds, without a key.
+        memories: create one here, then copy the lines for your client. In a terminal on this computer,{' '}
+        <code>memory-mcp connect</code> connects every client that it finds, without a key.
       </p>
       {created ? (
         <NewKeyCard created={created} onClose={() => setCreated(null)} />
