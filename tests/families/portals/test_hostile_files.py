@@ -172,8 +172,10 @@ def test_a_portal_file_whose_tables_hold_too_much_is_refused(server: Stdio, impo
     portal = "mem://tests/large"
     export(server, imports, "rows.parquet", "SELECT repeat('a', 1000000) AS t FROM numbers(40)")
     for _ in range(2):
-        server.call("portal_import", portalUri=portal, source="rows.parquet", format="parquet")
-    server.call("portal_export", portalUri=portal, destination="large.db", format="db")
+        imported = server.call("portal_import", portalUri=portal, source="rows.parquet", format="parquet")
+        assert imported["imported"] == 40
+    exported = server.call("portal_export", portalUri=portal, destination="large.db", format="db")
+    assert "error" not in exported
     (imports.parent / "exports" / "large.db").rename(imports / "large.db")
     before = peak_kb(server)
     (refused,) = refusals(server, post_import(server, "large.db", "db"))
