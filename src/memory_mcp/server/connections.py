@@ -335,7 +335,7 @@ def confirm(scope: Mapping[str, Any], user: str) -> None:
 
 
 def check_unread(scope: Mapping[str, Any], user: str) -> None:
-    """Raises Unavailable if the user has not read too many bytes of answers."""
+    """Raises Unavailable if too many bytes of answers wait for the user to read them."""
     connection = scope.get("state", {}).get(CONNECTION)
     if isinstance(connection, LimitedProtocol) and connection.config.connections.has_too_much_unread(user):
         raise Unavailable("You have not read your last answers. Read them, then try again.", retry_after=RETRY_AFTER_S)
