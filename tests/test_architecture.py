@@ -39,7 +39,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "terminal",
         "invisible_characters",
         "tokens",
-        "json_containers",
+        "json_counts",
         "hooks",
     },
     {

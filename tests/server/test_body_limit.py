@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from memory_mcp.json_containers import MAX_CONTAINERS, has_too_many
+from memory_mcp.json_counts import MAX_CONTAINERS, has_too_many_containers
 from tests.server.test_rest import signed_in
 from tests.wire import HELLO, MODERN, Http, http_server, modern_meta
 
@@ -87,4 +87,4 @@ def test_brackets_in_a_text_are_text(server: Http) -> None:
     ],
 )
 def test_what_is_counted(value: Any, expected: bool) -> None:
-    assert has_too_many(json.dumps(value).encode(), 10) is expected
+    assert has_too_many_containers(json.dumps(value).encode(), 10) is expected

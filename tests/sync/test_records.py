@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.errors import Invalid
-from memory_mcp.sync.protocol import MAX_RECORD_VALUES, MAX_STAMP_MS, count_values
+from memory_mcp.json_counts import count_values
+from memory_mcp.sync.protocol import MAX_RECORD_VALUES, MAX_STAMP_MS
 from memory_mcp.sync.records import DELETION, NoteRecord, as_json, limit_times, merge, milliseconds, parse
 
 MOMENT = "2030-01-01T12:00:00.000Z"
@@ -208,7 +209,7 @@ def _count(value: Any) -> int:
 
 @given(values | texts.map(lambda text: [text, '\\"[,', text]))
 def test_counting_values_ignores_strings(value: Any) -> None:
-    counted = count_values(json.dumps(value, ensure_ascii=False).encode())
+    counted = count_values(json.dumps(value, ensure_ascii=False).encode(), MAX_RECORD_VALUES)
     assert _count(value) <= counted <= 2 * _count(value) + 2
 
 

@@ -1,17 +1,17 @@
 """Limits for imported values: the same as those of the note tools."""
 
 import hashlib
-import json
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from memory_mcp import json_containers
 from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.families.notes.model import ARCHIVED, IMPORTED_FROM, MAX_METADATA_BYTES, NewNote, folded, tag_key
+from memory_mcp.families.notes.result_limits import metadata_json
 from memory_mcp.importers.model import FoundNote, ImportProblem
+from memory_mcp.json_counts import has_too_many_containers
 
 MAX_CONTENT_CHARS = 1024 * 1024
 MAX_TITLE_CHARS = 300
@@ -66,10 +66,10 @@ def note(
 
 
 def _metadata_problem(metadata: Mapping[str, Any]) -> str | None:
-    text = json.dumps(metadata, ensure_ascii=False).encode()
+    text = metadata_json(metadata)
     if len(text) > MAX_METADATA_BYTES - 2048:  # 2048 for the origin
         return "Its metadata is over 1 MiB."
-    if json_containers.has_too_many(text, MAX_METADATA_CONTAINERS):
+    if has_too_many_containers(text, MAX_METADATA_CONTAINERS):
         return f"Its metadata has over {MAX_METADATA_CONTAINERS:,} lists and objects."
     return None
 

@@ -20,18 +20,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memory_mcp import __version__
 from memory_mcp.app import HubApp
 from memory_mcp.caller import Caller
+from memory_mcp.json_counts import count_values
 from memory_mcp.names import MAX_NAMESPACE_CHARS
 from memory_mcp.server import http_server, shutdown
 from memory_mcp.server.error_encoding import Problem
 from memory_mcp.server.fair_routes import CallerRoute
 from memory_mcp.server.middleware.authentication import AuthenticationMiddleware
 from memory_mcp.server.middleware.error_format import ErrorFormatMiddleware
-from memory_mcp.server.request_context import CALLER, network_of_client
+from memory_mcp.server.request_context import CALLER, owner_of
 from memory_mcp.server.request_memory import HeldBody, RequestMemory
 from memory_mcp.server.thread_pools import Pools
 from memory_mcp.settings import Settings
 from memory_mcp.sync.hub import Hub, Pulled, Pushed
-from memory_mcp.sync.protocol import MAX_ANSWER_VALUES, MAX_RECORDS, count_values
+from memory_mcp.sync.protocol import MAX_ANSWER_VALUES, MAX_RECORDS
 
 MAX_BODY_BYTES = 32 * 1024 * 1024  # bytes, once unpacked: one note is at most a few MiB
 UNPACKED_PART_BYTES = 1024 * 1024
@@ -114,7 +115,7 @@ def _parse(body: bytes) -> Any:
     """413 for too many values: parsed, a few bytes of JSON become hundreds."""
     if b"\0" in body:  # as in UTF-16, which the parser accepts and count_values does not
         raise HTTPException(422, "The body is not JSON in UTF-8. Send it so.")
-    if count_values(body) > MAX_ANSWER_VALUES:
+    if count_values(body, MAX_ANSWER_VALUES) > MAX_ANSWER_VALUES:
         raise HTTPException(413, f"A push brings at most {MAX_ANSWER_VALUES:,} values.")
     return json.loads(body)
 
@@ -222,7 +223,7 @@ class _UnpackedBody:
     """The body of one request."""
 
     def __init__(self, scope: Scope, receive: Receive, held: HeldBody, unpacker: Any) -> None:
-        self._owner = f"user {scope[CALLER].user}" if CALLER in scope else f"address {network_of_client(scope)}"
+        self._owner = owner_of(scope)
         self._receive = receive
         self._held = held
         self._unpacker = unpacker

@@ -17,6 +17,7 @@ from memory_mcp.server.sdk import RequestContext
 from memory_mcp.sessions import Connection, Session, Sessions, Transport
 
 CALLER = "memory_mcp.caller"  # the caller in the scope of an HTTP request
+PERSON = "memory_mcp.person"  # the signed-in user in the scope of a REST request
 CONNECTION = "memory_mcp.connection"  # the connection in the state of the SDK's connection
 CLIENT_INFO = "memory_mcp.client_info"
 ORDER = "memory_mcp.order"
@@ -55,6 +56,13 @@ def ip_of(scope: Mapping[str, Any]) -> str | None:
 def network_of_client(scope: Mapping[str, Any]) -> str:
     """Whose share of what the server has a request uses, as long as its user is not known."""
     return network_of(ip_of(scope))
+
+
+def owner_of(scope: Mapping[str, Any]) -> str:
+    """Whose share of what the server has an HTTP request uses: its user's; before a sign-in, its address's."""
+    if CALLER in scope:
+        return f"user {scope[CALLER].user}"
+    return f"user {scope[PERSON].id}" if PERSON in scope else f"address {network_of_client(scope)}"
 
 
 def transport(ctx: RequestContext) -> Transport:

@@ -13,6 +13,7 @@ from memory_mcp.engines.sqlite import Database, migrations
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.transactions import Read, UserDatabase, Write
 from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, RateLimited, Unavailable
+from memory_mcp.json_counts import count_values
 from memory_mcp.sync.protocol import (
     CLOCK_AHEAD,
     FORKED,
@@ -21,7 +22,6 @@ from memory_mcp.sync.protocol import (
     MAX_PAGE_VALUES,
     MAX_RECORDS,
     OTHER_SECRET,
-    count_values,
 )
 from memory_mcp.sync.records import (
     DELETION,
@@ -170,7 +170,7 @@ class _Size:
     def add(self, sent: dict[str, Any]) -> None:
         text = json.dumps(sent, ensure_ascii=False).encode()
         self.byte_count += len(text)
-        self.value_count += count_values(text)
+        self.value_count += count_values(text, MAX_PAGE_VALUES)
 
     @property
     def is_over(self) -> bool:

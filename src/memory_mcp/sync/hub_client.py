@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from memory_mcp.errors import AppError, Conflict, Invalid, RateLimited, Unavailable
+from memory_mcp.json_counts import count_values
 from memory_mcp.sync.model import SkippedRecord
 from memory_mcp.sync.protocol import (
     FORKED,
@@ -28,7 +29,6 @@ from memory_mcp.sync.protocol import (
     MAX_HUB_TIME,
     MAX_RECORDS,
     MIN_HUB_TIME,
-    count_values,
     printable,
 )
 from memory_mcp.sync.records import ID, Moment, NoteRecord, as_json, parse
@@ -166,7 +166,7 @@ class HubClient:
                 raise Unavailable(f"The hub at {self._url} does not answer ({why}).") from exc
         try:
             text = given.decode()  # `json` accepts other encodings, but count_values does not
-            if count_values(given) > MAX_ANSWER_VALUES:
+            if count_values(given, MAX_ANSWER_VALUES) > MAX_ANSWER_VALUES:
                 raise self._too_large(f"{MAX_ANSWER_VALUES:,} values")
             data = json.loads(text) if text else {}
         except (ValueError, RecursionError) as exc:

@@ -1,8 +1,5 @@
 """Limits and codes that nodes and hubs share."""
 
-import re
-from itertools import islice
-
 from memory_mcp.clock import instant
 from memory_mcp.names import MAX_NAMESPACE_CHARS
 
@@ -15,21 +12,12 @@ OTHER_SECRET = "other_secret"  # noqa: S105  # an error code
 MAX_RECORD_BYTES = 12 * 1024 * 1024  # as JSON: 1 MiB of text, which grows when escaped or sealed, and metadata
 MAX_PAGE_BYTES = 4_000_000  # of records in one answer, unless a single record is larger
 MAX_ANSWER_BYTES = 24 * 1024 * 1024  # decompressed
-MAX_RECORD_VALUES = 600_000  # as `count_values` counts: metadata of 1 MiB has at most 524,288
+MAX_RECORD_VALUES = 600_000  # as `json_counts.count_values` counts: metadata of 1 MiB has at most 524,288
 MAX_PAGE_VALUES = 400_000  # of records in one answer, unless a single record has more
 MAX_ANSWER_VALUES = MAX_PAGE_VALUES + MAX_RECORD_VALUES  # also of a push: a value takes up to 200 bytes of memory
 MAX_CURSOR = 2**53
 MIN_HUB_TIME, MAX_HUB_TIME = "2000-01-01T00:00:00.000Z", "2199-12-31T23:59:59.999Z"  # any other clock is broken
 MAX_STAMP_MS = int(instant(MAX_HUB_TIME).timestamp() * 1000) + MAX_AHEAD_MS
-
-
-# Up to the next `[`, `{` or `,` outside of strings, or to the end. Matches at every position and never backtracks.
-_UP_TO_A_VALUE = re.compile(rb'[^"\[{,]*+(?:"[^"\\]*+(?:\\.?[^"\\]*+)*+"?[^"\[{,]*+)*+(?:[\[{,]|\Z)', re.DOTALL)
-
-
-def count_values(text: bytes) -> int:
-    """About how many values a JSON text in UTF-8 has, without parsing it; at most one more than MAX_ANSWER_VALUES."""
-    return sum(1 for _ in islice(_UP_TO_A_VALUE.finditer(text), MAX_ANSWER_VALUES + 1))
 
 
 def is_namespace(name: object) -> bool:

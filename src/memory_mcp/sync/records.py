@@ -15,11 +15,11 @@ from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, 
 
 from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.errors import Invalid
+from memory_mcp.json_counts import count_values
 from memory_mcp.sync.protocol import (
     MAX_RECORD_BYTES,
     MAX_RECORD_VALUES,
     MAX_STAMP_MS,
-    count_values,
     is_namespace,
     printable,
 )
@@ -195,7 +195,7 @@ def parse(data: object) -> NoteRecord:
         raise Invalid("Only UTF-8 text and finite numbers are allowed.") from exc
     if len(text) > MAX_RECORD_BYTES:
         raise Invalid(f"It is over {MAX_RECORD_BYTES:,} bytes.")
-    if count_values(text) > MAX_RECORD_VALUES:
+    if count_values(text, MAX_RECORD_VALUES) > MAX_RECORD_VALUES:
         raise Invalid(f"It has over {MAX_RECORD_VALUES:,} values.")
     return record
 
@@ -207,7 +207,7 @@ def check_size(record: NoteRecord) -> None:
     text = json.dumps(as_json(record), ensure_ascii=False).encode()
     if len(text) > MAX_RECORD_BYTES:
         raise Invalid(f"Merged with the stored record, it is over {MAX_RECORD_BYTES:,} bytes.")
-    if count_values(text) > MAX_RECORD_VALUES:
+    if count_values(text, MAX_RECORD_VALUES) > MAX_RECORD_VALUES:
         raise Invalid(f"Merged with the stored record, it has over {MAX_RECORD_VALUES:,} values.")
 
 

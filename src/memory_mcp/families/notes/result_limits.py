@@ -19,8 +19,9 @@ def size(item: NoteHit | NoteSummary) -> int:
     return len(json.dumps([item.title, item.snippet, item.tags], ensure_ascii=False).encode()) + 300
 
 
-def metadata_size(metadata: Mapping[str, object]) -> int:
-    return len(json.dumps(metadata, ensure_ascii=False).encode())
+def metadata_json(metadata: Mapping[str, object]) -> bytes:
+    """The text whose size is limited."""
+    return json.dumps(metadata, ensure_ascii=False).encode()
 
 
 @dataclass(frozen=True)

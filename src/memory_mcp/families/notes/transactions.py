@@ -22,7 +22,7 @@ from memory_mcp.families.notes.model import (
     Tag,
     tag_key,
 )
-from memory_mcp.families.notes.result_limits import metadata_size
+from memory_mcp.families.notes.result_limits import metadata_json
 from memory_mcp.families.notes.storage import index, links, notes
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import wikilinks
@@ -264,7 +264,7 @@ def _patched(metadata: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, An
 
 
 def checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
-    if metadata_size(metadata) > MAX_METADATA_BYTES:
+    if len(metadata_json(metadata)) > MAX_METADATA_BYTES:
         raise Invalid(
             "metadata is over 1 MiB altogether. Keep less, or put it into a note.", code="too_large", field="metadata"
         )

@@ -1,14 +1,11 @@
 """Requests start in a fair order, so that a flood of one user's requests does not delay those of others."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_mcp.json_containers import count_brackets
+from memory_mcp.json_counts import count_brackets
 from memory_mcp.server.admission import CURRENT, Admission, Permit
 from memory_mcp.server.connections import is_closing
-from memory_mcp.server.request_context import CALLER, network_of_client
+from memory_mcp.server.request_context import owner_of
 
 BODILESS_METHODS = {"GET", "HEAD"}
 
@@ -46,7 +43,7 @@ class _Start:
         self._permit: Permit | None = None
 
     async def admit(self) -> None:
-        self._permit = await self._admission.acquire(_user_of(self._scope), self._body_bytes, self._brackets)
+        self._permit = await self._admission.acquire(owner_of(self._scope), self._body_bytes, self._brackets)
         CURRENT.set(self._permit)
 
     def release(self) -> None:
@@ -68,8 +65,3 @@ class _Start:
     async def send(self, message: Message) -> None:
         self.release()
         await self._send(message)
-
-
-def _user_of(scope: Mapping[str, Any]) -> str:
-    """Before a sign-in, each address has its share."""
-    return f"user {scope[CALLER].user}" if CALLER in scope else f"address {network_of_client(scope)}"

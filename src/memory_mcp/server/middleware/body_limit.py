@@ -1,15 +1,11 @@
 """The limits of request bodies."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_mcp import json_containers
-from memory_mcp.server.request_context import CALLER, network_of_client
+from memory_mcp.json_counts import MAX_CONTAINERS, has_too_many_containers
+from memory_mcp.server.request_context import PERSON, owner_of
 from memory_mcp.server.request_memory import BODY, HeldBody, RequestMemory
-from memory_mcp.server.rest.authentication import PERSON
 
 MAX_BODY_BYTES = 4 * 1024 * 1024  # as under /mcp
 MAX_UNKNOWN_BODY_BYTES = 64 * 1024  # from signed-out visitors
@@ -46,7 +42,7 @@ class _Body:
         message = await self._receive()
         if message["type"] == "http.request":
             part = message.get("body", b"")
-            self._held.add(_user_of(self._scope), len(part))
+            self._held.add(owner_of(self._scope), len(part))
             self._taken += part
             self._check_size()
             if not message.get("more_body", False):
@@ -62,14 +58,7 @@ class _Body:
             raise HTTPException(413, f"A request brings at most {max_bytes:,} bytes.")
 
 
-def _user_of(scope: Mapping[str, Any]) -> str:
-    """Before a sign-in, each address has its share."""
-    if CALLER in scope:
-        return f"user {scope[CALLER].user}"
-    return f"user {scope[PERSON].id}" if PERSON in scope else f"address {network_of_client(scope)}"
-
-
 def _check_containers(body: bytearray) -> None:
     ascii_of_utf16 = body.replace(b"\0", b"")  # which some parsers accept
-    if json_containers.has_too_many(ascii_of_utf16):
-        raise HTTPException(413, f"A request brings at most {json_containers.MAX_CONTAINERS:,} lists and objects.")
+    if has_too_many_containers(ascii_of_utf16):
+        raise HTTPException(413, f"A request brings at most {MAX_CONTAINERS:,} lists and objects.")

@@ -15,12 +15,11 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller, Scope
 from memory_mcp.families.family import Tool
 from memory_mcp.server import connections
 from memory_mcp.server.fair_routes import REST, FairRoute, pools_of
-from memory_mcp.server.request_context import ip_of, local_caller, network_of_client
+from memory_mcp.server.request_context import PERSON, ip_of, local_caller, network_of_client
 from memory_mcp.server.thread_pools import Workers
 
 COOKIE = "memory_mcp_sign_in"
 SECURE_COOKIE = f"__Host-{COOKIE}"  # browsers take it from this host over https only
-PERSON = "memory_mcp.person"  # the signed-in user in the scope of a request
 
 _documented = APIKeyCookie(
     name=COOKIE, scheme_name="signed-in", description=f"Over https it is called {SECURE_COOKIE}.", auto_error=False
