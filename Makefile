@@ -59,6 +59,9 @@ soak-sync: setup ## Run three nodes and a hub for ten minutes: cut links, kill -
 chaos: setup ## Kill, cut power, jump clocks, hang engines, interrupt upgrades: what is lost, per class of fault (KILLS, default 1,000)
 	$(BIN)/python -m benchmarks.chaos $(if $(KILLS),--kills $(KILLS)) $(ARGS)
 
+chaos-peers: setup ## Kill other memory servers and ours, and let eight clients write at once: what each loses (KILLS; needs the package registries once)
+	$(BIN)/python -m benchmarks.chaos.peers $(if $(KILLS),--kills $(KILLS)) $(ARGS)
+
 soak-shared: setup ## Kill the shared server 200 times while eight clients write, and replace it by newer versions (KILLS)
 	$(BIN)/python -m benchmarks.soak_shared $(if $(KILLS),--kills $(KILLS)) $(ARGS)
 

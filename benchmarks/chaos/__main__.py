@@ -1,9 +1,10 @@
 """Faults of every class, and what they cost: `make chaos`.
 
 For every family, in both protocol eras: processes killed at random points, power loss, wrong clocks, full and read-only
-disks, many processes, damaged files, engines that hang, interrupted migrations, upgrades and concurrent calls. After
-each, every acknowledged write must be there once, indexes must agree with tables, errors must be plain words, and the
-doctor must find no problem that it does not repair. The exit status is 1 if anything was lost.
+disks, many processes, damaged files, engines that hang, interrupted migrations, upgrades and concurrent calls; and
+servers on PostgreSQL. After each, every acknowledged write must be there once, indexes must agree with tables, errors
+must be plain words, and the doctor must find no problem that it does not repair. The exit status is 1 if anything was
+lost.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from benchmarks.chaos import (
     histories,
     kills,
     many_processes,
+    postgres_database,
     power_loss,
     upgrades,
 )
@@ -65,6 +67,12 @@ def _classes(options: argparse.Namespace) -> dict[str, Callable[[Path], list[Led
         "engine": partial(hanging_engine.run, rounds=scaled(hanging_engine.ROUNDS)),
         "upgrades": partial(upgrades.run, step=max(1, round(1 / scale))),
         "histories": partial(histories.run, rounds=scaled(histories.ROUNDS)),
+        "postgres": partial(
+            postgres_database.run,
+            kills=scaled(postgres_database.KILLS),
+            restarts=scaled(postgres_database.RESTARTS),
+            rounds=scaled(postgres_database.ROUNDS),
+        ),
     }
 
 
@@ -86,7 +94,7 @@ def _report(ledgers: list[Ledger]) -> None:
         ("fault", "attempts", "writes acknowledged", "may have happened", "refused", "promises broken")
     ]
     for one in ledgers:
-        counts = (one.attempts, len(one.acknowledged), len(one.unsure), one.refusals.total(), len(one.failures))
+        counts = (one.attempts, len(one.acknowledged), len(one.unsure), len(one.refused), len(one.failures))
         rows.append((one.name, *(f"{count:,}" for count in counts)))
     print_table("Chaos", rows)
     for ledger in ledgers:

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from typing import Any, Literal
 import httpx
 from tests.wire import Http, modern_meta
 
-from benchmarks.chaos.ledger import PREPARATION, Call, Refused, Unsure, translate
+from benchmarks.chaos.ledger import FAMILIES, PREPARATION, Call, Refused, Unsure, translate
 from benchmarks.pipe import ServerProcess
 from memory_mcp.engines.chdb import frames
 from memory_mcp.engines.chdb.process import read_lock
@@ -85,9 +85,11 @@ def http_call(server: Http, era: Era) -> Call:
     return call
 
 
-def prepare(call: Call) -> None:
-    for tool, arguments in PREPARATION:
-        call(tool, arguments)
+def prepare(call: Call, families: Collection[str] = FAMILIES) -> None:
+    """Create what later writes to these families need."""
+    for family, (tool, arguments) in PREPARATION.items():
+        if family in families:
+            call(tool, arguments)
 
 
 def engine_pid(data_dir: Path) -> int | None:

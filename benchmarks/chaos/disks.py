@@ -72,7 +72,7 @@ def _protect(folder: Path, rounds: int) -> Ledger:
             _read(one, client, "a folder that is read-only")
             unprotect(client.pid, data_dir)
             _write(one, client, f"r{number}-after")
-        if not one.refusals["stores"]:
+        if f"r{number}-stores-protected" not in one.refused:
             one.fail("a file was stored in a folder that is read-only")
         one.check(data_dir)
         ledger.attempts += 1

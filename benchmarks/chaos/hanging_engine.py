@@ -24,8 +24,8 @@ def run(folder: Path, rounds: int = ROUNDS) -> list[Ledger]:
             began = time.monotonic()
             try:
                 client("portal_query", {"portalUri": PORTAL, "sql": "SELECT count() FROM kept"})
-            except Refused:
-                ledger.refusals["portals"] += 1
+            except Refused as exc:
+                ledger.refused[f"e{number}-query"] = str(exc)
             if (taken := time.monotonic() - began) > MAX_WAIT_S:
                 ledger.fail(f"a query waited {taken:.0f} s for an engine that hangs")
             for family in ("vault", "notes", "graph", "stores"):

@@ -3,14 +3,14 @@
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmarks.chaos.connections import ERAS, kill, prepare, shared_server_pids, stdio_client
-from benchmarks.chaos.ledger import PORTAL, Call, Ledger, Refused, Unsure
+from benchmarks.chaos.ledger import FAMILIES, PORTAL, Call, Ledger, Refused, Unsure
 from benchmarks.linearizability import GrowingSet, Model, Operation, Register, is_linearizable
 from benchmarks.soak_shared import background_servers
 
@@ -97,40 +97,55 @@ def _growing(name: str, round_: int) -> tuple[Subject, ...]:
 
 def run(folder: Path, rounds: int = ROUNDS) -> list[Ledger]:
     ledger, data_dir = Ledger("histories of one object are linearizable"), folder / "histories"
+
+    def kill_servers() -> None:
+        for pid in shared_server_pids(data_dir):
+            kill(pid)
+
     with background_servers(data_dir), ExitStack() as stack:
         clients = [stack.enter_context(stdio_client(data_dir, ERAS[n % 2])) for n in range(CLIENTS)]
         prepare(clients[0])
-        for round_ in range(rounds):
-            chosen = _create(clients[0], round_)
-            histories = _collect(ledger, clients, chosen, data_dir)
-            for subject in chosen:
-                operations = histories[subject.name].operations
-                ledger.attempts += len(operations)
-                ledger.acknowledged |= {
-                    one.given for one in operations if one.kind == "write" and one.returned is not None
-                }
-                ledger.unsure |= {one.given for one in operations if one.returned is None}
-                if not is_linearizable(operations, subject.model):
-                    ledger.fail(
-                        f"{subject.name}, round {round_}: no order of its {len(operations)} calls explains them"
-                    )
+        check_rounds(ledger, clients, rounds, kill_servers)
     return [ledger]
 
 
-def _create(call: Call, round_: int) -> tuple[Subject, ...]:
+def check_rounds(
+    ledger: Ledger,
+    clients: Sequence[Call],
+    rounds: int,
+    kill_servers: Callable[[], None],
+    families: Collection[str] = FAMILIES,
+) -> None:
+    """Each client works on the same objects while servers are killed; each object's history must be linearizable."""
+    for round_ in range(rounds):
+        chosen = _create(clients[0], round_, families)
+        histories = _collect(ledger, clients, chosen, kill_servers)
+        for subject in chosen:
+            operations = histories[subject.name].operations
+            ledger.attempts += len(operations)
+            ledger.acknowledged |= {one.given for one in operations if one.kind == "write" and one.returned is not None}
+            ledger.unsure |= {one.given for one in operations if one.returned is None}
+            if not is_linearizable(operations, subject.model):
+                ledger.fail(f"{subject.name}, round {round_}: no order of its {len(operations)} calls explains them")
+
+
+def _create(call: Call, round_: int, families: Collection[str]) -> tuple[Subject, ...]:
     """The objects of a round, each with the value `first`."""
     name = f"one-{round_}"
     note_id = call("memory_create", {"content": "first", "namespace": "chaos"})["id"]
-    chosen = subjects(note_id, round_)
-    call("add_memory", {"store": "chaos", "path": f"kept/{name}", "content": "first"})
+    chosen = {subject.name: subject for subject in subjects(note_id, round_) if subject.name in families}
+    if "stores" in chosen:
+        call("add_memory", {"store": "chaos", "path": f"kept/{name}", "content": "first"})
     entity = {"name": name, "entity_type": "chaos", "observations": ["first"]}
     call("create_entities", {"project": "chaos", "entities": [entity]})
-    for subject in (chosen[0], chosen[-1]):
-        call(*subject.write("first"))
-    return chosen
+    for family in chosen.keys() & {"vault", "portals"}:
+        call(*chosen[family].write("first"))
+    return tuple(chosen.values())
 
 
-def _collect(ledger: Ledger, clients: list[Any], chosen: tuple[Subject, ...], data_dir: Path) -> dict[str, History]:
+def _collect(
+    ledger: Ledger, clients: Sequence[Call], chosen: tuple[Subject, ...], kill_servers: Callable[[], None]
+) -> dict[str, History]:
     """Of one round, by the names of its objects."""
     mark = f"r{ledger.attempts}"
     histories = {subject.name: History() for subject in chosen}
@@ -143,8 +158,7 @@ def _collect(ledger: Ledger, clients: list[Any], chosen: tuple[Subject, ...], da
     while any(thread.is_alive() for thread in threads):
         threads[0].join(KILL_INTERVAL_S)
         if threads[0].is_alive():
-            for pid in shared_server_pids(data_dir):
-                kill(pid)
+            kill_servers()
         else:
             for thread in threads:
                 thread.join()

@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def _write_until(stop: threading.Event, ledger: Ledger, call: Call, family: str,
             return
 
 
-def _while_writing(ledger: Ledger, calls: dict[str, Call], mark: str, work: Callable[[], None]) -> None:
+def write_while(ledger: Ledger, calls: Mapping[str, Call], mark: str, work: Callable[[], None]) -> None:
     """Do the work while a client of each family writes."""
     stop = threading.Event()
     threads = [
@@ -84,7 +84,7 @@ def _over_stdio(data_dir: Path, era: Era, kills: int) -> Ledger:
                     last = pid
                 ledger.attempts += 1
 
-        _while_writing(ledger, dict(clients), "s", end_servers)
+        write_while(ledger, clients, "s", end_servers)
     ledger.check(data_dir)
     return ledger
 
@@ -97,21 +97,29 @@ def _next_server(data_dir: Path, last: int) -> int:
 
 
 def _over_http(data_dir: Path, era: Era, kills: int) -> Ledger:
-    ledger, chance, key = Ledger(f"kill -9, HTTP, {era}"), random.Random(SEED), None
+    ledger = Ledger(f"kill -9, HTTP, {era}")
+    kill_http_servers(ledger, data_dir, era, kills)
+    ledger.check(data_dir)
+    return ledger
+
+
+def kill_http_servers(
+    ledger: Ledger, data_dir: Path, era: Era, kills: int, *flags: str, families: Collection[str] = FAMILIES
+) -> None:
+    """Start a server, kill it while a client of each family writes, and start the next."""
+    chance, key = random.Random(SEED), None
     while ledger.attempts < kills:
-        with http_server(data_dir) as server:
+        with http_server(data_dir, *flags) as server:
             key = server.key or key
             server.key = key
-            calls = {family: http_call(server, era) for family in FAMILIES}  # each in a session of its own
+            calls = {family: http_call(server, era) for family in families}  # each in a session of its own
             if not ledger.attempts:
-                prepare(calls["graph"])
+                prepare(calls["graph"], families)
 
             def end_server() -> None:
                 time.sleep(chance.uniform(0.0, MAX_DELAY_S))
                 server.process.kill()  # it is called before the next round
                 server.process.wait()
 
-            _while_writing(ledger, calls, f"h{ledger.attempts}", end_server)
+            write_while(ledger, calls, f"h{ledger.attempts}", end_server)
             ledger.attempts += 1
-    ledger.check(data_dir)
-    return ledger

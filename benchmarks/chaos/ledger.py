@@ -40,7 +40,11 @@ def call_for(family: str, text: str) -> tuple[str, dict[str, Any]]:
             return "portal_write", {"portalUri": PORTAL, "table": "kept", "data": [{"text": text}]}
 
 
-PREPARATION = (("create_project", {"name": "chaos"}), call_for("portals", "first"), call_for("stores", "first"))
+PREPARATION = {
+    "graph": ("create_project", {"name": "chaos"}),
+    "portals": call_for("portals", "first"),
+    "stores": call_for("stores", "first"),
+}
 
 
 class Refused(Exception):
@@ -75,7 +79,7 @@ class Ledger:
     attempts: int = 0  # how often the fault was caused
     acknowledged: set[str] = field(default_factory=set)
     unsure: set[str] = field(default_factory=set)
-    refusals: Counter[str] = field(default_factory=Counter)
+    refused: dict[str, str] = field(default_factory=dict)  # the error by text: none of these may be there
     failures: list[str] = field(default_factory=list)  # broken promises, each as a sentence
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -84,7 +88,9 @@ class Ledger:
         try:
             call(*call_for(family, text))
         except Refused as exc:
-            self._refuse(family, str(exc))
+            with self._lock:
+                self.refused[text] = str(exc)
+            self.check_words(family, str(exc))
             return False
         except Unsure:
             with self._lock:
@@ -102,11 +108,6 @@ class Ledger:
             self.check_words(tool, str(exc))
             return str(exc)
 
-    def _refuse(self, family: str, message: str) -> None:
-        with self._lock:
-            self.refusals[family] += 1
-        self.check_words(family, message)
-
     def check_words(self, where: str, message: str) -> None:
         if found := _INTERNAL.search(message):
             self.fail(f"{where}: an error with words of the inside ({found[0]}): {message[:300]}")
@@ -119,22 +120,27 @@ class Ledger:
         """Add what another one has recorded."""
         self.acknowledged |= other.acknowledged
         self.unsure |= other.unsure
-        self.refusals += other.refusals
+        self.refused |= other.refused
         self.failures += other.failures
 
     def check(self, data_dir: Path, *, doctor: bool = True) -> None:
         """Every acknowledged write is there once, no write was stored twice, and the doctor finds no problem."""
-        found = stored(data_dir)
-        for text in sorted(self.acknowledged - found.keys())[:20]:
-            self.fail(f"lost: {text}")
-        for text, count in found.items():
-            if count > 1 and text in self.acknowledged | self.unsure:
-                self.fail(f"stored {count} times: {text}")
+        self.compare(stored(data_dir))
         problems = [one for one in diagnose(data_dir) if one["check"] not in REPAIRABLE] if doctor else []
         if problems:
             self.fail(f"the doctor finds {problems[:3]}")
         if doctor and (left := diagnose(data_dir, "--repair")):
             self.fail(f"the doctor does not repair {left[:3]}")
+
+    def compare(self, found: Counter[str]) -> None:
+        """Every acknowledged write must be among what was found, none twice, and none that was refused."""
+        for text in sorted(self.acknowledged - found.keys())[:20]:
+            self.fail(f"lost: {text}")
+        for text, count in found.items():
+            if count > 1 and text in self.acknowledged | self.unsure:
+                self.fail(f"stored {count} times: {text}")
+        for text in sorted(self.refused.keys() & found.keys())[:20]:
+            self.fail(f"stored although it was refused: {text}: {self.refused[text][:300]}")
 
 
 def stored(data_dir: Path) -> Counter[str]:

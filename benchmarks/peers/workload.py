@@ -156,15 +156,15 @@ async def _measure_two_clients(installed: Installed, result: Result) -> None:
             async with connect(installed) as second:
                 result.second_client_s = second.start_s
                 async with anyio.create_task_group() as group:
-                    group.start_soon(_write_at_once, first, all_facts[::2], ids)
-                    group.start_soon(_write_at_once, second, all_facts[1::2], ids)
+                    group.start_soon(write_at_once, first, all_facts[::2], ids)
+                    group.start_soon(write_at_once, second, all_facts[1::2], ids)
         except CallFailed as exc:
             problem = f"the second client got no server: {exc}"
-            await _write_at_once(first, all_facts[::2], ids)
-    result.two_clients = await _kept(installed, all_facts, ids, problem)
+            await write_at_once(first, all_facts[::2], ids)
+    result.two_clients = await count_kept(installed, all_facts, ids, problem)
 
 
-async def _write_at_once(connection: Connection, all_facts: list[Fact], ids: dict[str, str]) -> None:
+async def write_at_once(connection: Connection, all_facts: list[Fact], ids: dict[str, str]) -> None:
     """Several in flight. Puts the ids of those that are acknowledged into `ids`."""
     waiting: Iterator[Fact] = iter(all_facts)
 
@@ -200,10 +200,10 @@ async def _kill_while_writing(installed: Installed) -> Kept:
         async with anyio.create_task_group() as group:
             for _ in range(IN_FLIGHT):
                 group.start_soon(write)
-    return await _kept(installed, all_facts, ids)
+    return await count_kept(installed, all_facts, ids)
 
 
-async def _kept(installed: Installed, all_facts: list[Fact], ids: dict[str, str], problem: str = "") -> Kept:
+async def count_kept(installed: Installed, all_facts: list[Fact], ids: dict[str, str], problem: str = "") -> Kept:
     """How many of the acknowledged writes a server that starts afterwards shows."""
     processes.kill(installed.mark)
     kept = 0

@@ -59,6 +59,16 @@ def test_a_connection_lost_inside_a_transaction_is_reported_and_counted(postgres
             assert tx.all(NAMES) == [("local",)]
 
 
+def test_a_connection_lost_at_the_commit_leaves_it_open_what_happened(postgres_url: str) -> None:
+    with closing(PostgresPool(postgres_url)) as pool:
+        pool.open([server_db.FILE.tables])
+        begun = pool.transaction("BEGIN", server_db.FILE.tables, "server", timeout_s=TIMEOUT_S)
+        with pytest.raises(Unavailable, match="may or may not have been saved") as raised, begun as connection:
+            connection.execute(b"UPDATE users SET name = 'other'")
+            disconnect_all(postgres_url)
+    assert raised.value.data["may_have_happened"] is True
+
+
 def test_two_transactions_that_wait_for_each_other_do_so_not_for_long(postgres_url: str) -> None:
     first_locks = Barrier(2)
 

@@ -165,7 +165,12 @@ def translate_errors(*, in_doubt: bool = False) -> Iterator[None]:
     except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory) as exc:
         raise Unavailable("The database is out of space. Nothing was changed; free some space and try again.") from exc
     except (psycopg.OperationalError, PoolTimeout) as exc:
-        result = "It is not known whether the change was saved" if in_doubt else "Nothing was changed"
-        raise Unavailable(f"The database cannot be reached. {result}; try again.") from exc
+        if in_doubt:
+            raise Unavailable(
+                "The database cannot be reached. The change may or may not have been saved. Look at what is stored "
+                "before you repeat it.",
+                may_have_happened=True,
+            ) from exc
+        raise Unavailable("The database cannot be reached. Nothing was changed; try again.") from exc
     except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege) as exc:
         raise Unusable("The tables of the database are not those of this program. Restart the server.") from exc
