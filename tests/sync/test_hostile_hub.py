@@ -359,6 +359,15 @@ def test_an_answer_that_decompresses_to_gigabytes_is_refused(hub: HostileHub, no
         assert "is not a hub" in _flat(node.run("now", check=False).stderr)
 
 
+def test_an_answer_that_goes_on_after_its_gzip_data_is_refused(hub: HostileHub, node: Node) -> None:
+    """zlib would collect the rest, uncounted, for as long as it comes."""
+    answer = {"now": precise_stamp(datetime.now(UTC)), "ticket": "t", "cursor": 1, "left": 0, "records": []}
+    body = packed([json.dumps(answer).encode()])
+    for more, is_refused in ((b"", False), (b"\0" * 100_000, True)):
+        hub.send = constant_reply(body + more, Content_Encoding="gzip")
+        assert ("is not a hub" in _flat(node.run("now", check=False).stderr)) is is_refused
+
+
 @pytest.mark.parametrize("value", sample(["[]", "{}", '{"":0}', '"\\\\"', "[[1]]"], every=2))
 def test_an_answer_with_very_many_values_needs_little_memory(hub: HostileHub, node: Node, value: str) -> None:
     head, tail = json.dumps(

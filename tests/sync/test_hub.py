@@ -281,6 +281,17 @@ def test_a_body_that_is_not_gzip_is_refused(hub: Hub, key: str) -> None:
     assert "gzip" in refused.json()["detail"]
 
 
+def test_bytes_after_the_end_of_a_gzip_body_are_refused(hub: Hub, key: str) -> None:
+    """zlib would collect them, uncounted, for as long as they come."""
+    body = gzip.compress(json.dumps({"node": "a", "records": []}).encode())
+    headers = _headers(key, **{"Content-Encoding": "gzip"})
+    assert httpx.post(f"{hub.url}/api/sync/push", content=body, headers=headers).is_success
+    for more in (b"\0", body, b"\0" * 1_000_000):
+        refused = httpx.post(f"{hub.url}/api/sync/push", content=body + more, headers=headers)
+        assert refused.status_code == 422
+        assert "gzip" in refused.json()["detail"]
+
+
 def test_a_namespace_is_sealed_with_one_secret_or_with_none(hub: Hub, key: str) -> None:
     one, other = "0" * 16, "1" * 16
     assert hub.post("push", key, seal=one, records=[record()]).json()["refused"] == []

@@ -32,7 +32,7 @@ from memory_mcp.server.request_memory import HeldBody, RequestMemory
 from memory_mcp.server.thread_pools import Pools
 from memory_mcp.settings import Settings
 from memory_mcp.sync.hub import Hub, Pulled, Pushed
-from memory_mcp.sync.protocol import MAX_ANSWER_VALUES, MAX_RECORDS
+from memory_mcp.sync.protocol import MAX_ANSWER_VALUES, MAX_RECORDS, unpack
 
 MAX_BODY_BYTES = 32 * 1024 * 1024  # bytes, once unpacked: one note is at most a few MiB
 UNPACKED_PART_BYTES = 1024 * 1024
@@ -267,10 +267,9 @@ class _UnpackedBody:
 
 def _unpack(unpacker: Any, packed: bytes) -> bytes:
     try:
-        unpacked: bytes = unpacker.decompress(packed, UNPACKED_PART_BYTES)
+        return unpack(unpacker, packed, UNPACKED_PART_BYTES)
     except zlib.error as exc:
         raise HTTPException(422, "The body is not gzip, as its Content-Encoding says. Send it so, or plainly.") from exc
-    return unpacked
 
 
 async def _nothing_to_end() -> None:

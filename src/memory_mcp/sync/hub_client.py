@@ -30,6 +30,7 @@ from memory_mcp.sync.protocol import (
     MAX_RECORDS,
     MIN_HUB_TIME,
     printable,
+    unpack,
 )
 from memory_mcp.sync.records import ID, Moment, NoteRecord, as_json, parse
 
@@ -185,7 +186,7 @@ class HubClient:
         try:
             for chunk in answer.iter_raw():
                 left = MAX_ANSWER_BYTES + 1 - len(body)
-                body += unpacker.decompress(chunk, left) if unpacker else chunk[:left]
+                body += unpack(unpacker, chunk, left) if unpacker else chunk[:left]
                 if len(body) > MAX_ANSWER_BYTES:
                     raise self._too_large(f"{MAX_ANSWER_BYTES:,} bytes")
         except zlib.error as exc:

@@ -1,5 +1,8 @@
 """Limits and codes that nodes and hubs share."""
 
+import zlib
+from typing import Any
+
 from memory_mcp.clock import instant
 from memory_mcp.names import MAX_NAMESPACE_CHARS
 
@@ -18,6 +21,15 @@ MAX_ANSWER_VALUES = MAX_PAGE_VALUES + MAX_RECORD_VALUES  # also of a push: a val
 MAX_CURSOR = 2**53
 MIN_HUB_TIME, MAX_HUB_TIME = "2000-01-01T00:00:00.000Z", "2199-12-31T23:59:59.999Z"  # any other clock is broken
 MAX_STAMP_MS = int(instant(MAX_HUB_TIME).timestamp() * 1000) + MAX_AHEAD_MS
+
+
+def unpack(unpacker: Any, packed: bytes, max_bytes: int) -> bytes:
+    """At most so many bytes of a gzip body; `unpacker.unconsumed_tail` has what is left of `packed`. Raises zlib.error,
+    also for bytes after the end of the gzip data: zlib would collect all of them."""
+    unpacked: bytes = unpacker.decompress(packed, max_bytes)
+    if unpacker.unused_data:
+        raise zlib.error("bytes follow the gzip data")
+    return unpacked
 
 
 def is_namespace(name: object) -> bool:
