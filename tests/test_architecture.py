@@ -54,7 +54,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "engines.sqlite",
         "engines.chdb",
     },
-    {"search", "embedding", "access", "sessions", "sync", "clients", "search_index"},
+    {"search", "embedding", "access", "sessions", "sync", "clients", "search_index", "write_journal"},
     {
         "families.__init__",
         "families.texts",
@@ -62,24 +62,30 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "families.context",
         "families.maintenance",
         "families.references",
+        "families.writes",
     },
     FAMILIES,
-    {"families.recall", "importers", "maintenance"},  # they span the families
+    {"families.recall", "importers", "maintenance", "write_review"},  # they span the families
     {"families.registry", "conversations"},
     {"app"},
     {"server"},
     {"cli", "start", "__main__"},
 )
-APART = FAMILIES | {"families.recall", "importers", "maintenance"}  # none of them imports another of its layer
+APART = FAMILIES | {
+    "families.recall",
+    "importers",
+    "maintenance",
+    "write_review",
+}  # none of them imports another of its layer
 IN_FAMILIES = {  # the modules of each, which may import those before them
-    "vault": "model storage schema operations resources edits references maintenance family tools",
-    "notes": "model list_model addresses storage schema markdown result_limits transactions replica_records "
-    "replica_merge replica note_search change_events reader writer transfer review series operations resources "
-    "edits references distillation prompts maintenance family tools",
+    "vault": "model storage schema journal_items operations resources edits references maintenance family tools",
+    "notes": "model list_model addresses storage schema markdown result_limits transactions journal_items "
+    "replica_records replica_merge replica note_search change_events reader writer transfer review series operations "
+    "resources edits references distillation prompts maintenance family tools",
     "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry "
-    "store_access category_indexes listings operations edits references maintenance family tools",
-    "graph": "model storage adoption schema answers exchange databases files projects transfer operations edits "
-    "references picture maintenance family tools",
+    "store_access category_indexes journal_items listings operations edits references maintenance family tools",
+    "graph": "model storage journal_items adoption schema answers exchange databases files projects transfer "
+    "operations edits references picture maintenance family tools",
     "portals": "model address allowed_folders answers downloads folders inference wider_types storage "
     "cross_portal_query journal limits import_context archive_imports text_files inspection exports usage "
     "portal_registry zip_files record_writer record_imports transfer_folders query_errors file_imports file_exports "

@@ -3,8 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Literal
 
 from memory_mcp.errors import Forbidden, Invalid
+
+WriteSource = Literal["mcp", "ui", "cli", "import", "hook", "sync"]
 
 LOCAL_USER = "local"  # the person whose data directory this is
 
@@ -32,6 +35,12 @@ class Caller:
     ip: str | None = None  # None on stdio
     is_person: bool = False  # a user of the web app, not an agent
     is_confined: bool = False  # to its namespace
+    # For the journal of writes:
+    source: WriteSource = "mcp"
+    client: str = ""  # the name that the calling program gave itself
+    key_name: str | None = None
+    session_id: str | None = None
+    undo_id: str | None = None  # of the undo that writes
 
     @property
     def confined_to(self) -> str | None:

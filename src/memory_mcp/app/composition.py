@@ -35,6 +35,7 @@ from memory_mcp.sessions import Clients, ServerRegistry, SessionChoices, Session
 from memory_mcp.settings import Settings
 from memory_mcp.sync import LINK_FILE, Sync, SyncWorker
 from memory_mcp.sync.model import Replica
+from memory_mcp.write_review import WriteReview
 
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.pool import PostgresPool
@@ -50,6 +51,7 @@ class App:
     families: dict[str, Family[Any]]  # by name: those that are switched on
     opened: dict[str, OpenFamily[Any]]  # by name: all of them
     importers: Importers
+    write_review: WriteReview
     conversations: Conversations
     access: Access
     sessions: Sessions
@@ -208,6 +210,7 @@ def _create_app(context: Context, own: ServerDatabases, served: dict[str, Family
         families=served,
         opened=opened,
         importers=Importers(notes, opened["stores"].operations, opened["graph"].operations, settings.data_dir),
+        write_review=WriteReview(opened, changes.publish_topic),
         conversations=_create_conversations(context),
         access=create_access(settings, own, context.clock, partial(changes.publish_topic, topic=KEYS_TOPIC)),
         sessions=context.sessions,

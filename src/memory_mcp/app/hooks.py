@@ -16,7 +16,7 @@ def answer_hook(app: App, event: str, payload: Mapping[str, Any], client: str = 
     Raises AppError, and OSError for a transcript that cannot be read.
     """
     call = hook_calls.parse(client, event, payload)
-    caller = _caller(app)
+    caller = _caller(app, client)
     session = Session(new_id(), Connection(caller.user, new_id()), client)
     answer = app.conversations.answer(caller, session, call)
     report = {"conversation": call.conversation, "did": answer.did, "why": answer.why, **answer.details}
@@ -29,5 +29,5 @@ def resume_captures(app: App) -> int:
     return app.conversations.resume_captures(_caller(app))
 
 
-def _caller(app: App) -> Caller:
-    return Caller(LOCAL_USER, ALL_SCOPES, frozenset(app.families))
+def _caller(app: App, client: str = "") -> Caller:
+    return Caller(LOCAL_USER, ALL_SCOPES, frozenset(app.families), source="hook", client=client)

@@ -127,7 +127,7 @@ def use_app(
     it is given, and in the data directory otherwise."""
     chosen = chosen_settings(data_dir, creates=creates)
     with open_app(chosen, serving=False, new_files_dir=new_files_dir) as app:
-        yield app, Caller(LOCAL_USER, ALL_SCOPES, frozenset(app.families))
+        yield app, Caller(LOCAL_USER, ALL_SCOPES, frozenset(app.families), source="cli")
 
 
 @contextmanager
@@ -140,7 +140,7 @@ def use_maintenance(data_dir: Path | None, database_url: str | None = None) -> I
 
 def caller_for(app: App, local: Caller, user: str) -> Caller:
     """A user by name, as a caller with all scopes. Raises NotFound."""
-    return Caller(app.access.users.get(user).id, ALL_SCOPES, local.families)
+    return Caller(app.access.users.get(user).id, ALL_SCOPES, local.families, source="cli")
 
 
 def new_session(caller: Caller) -> Session:

@@ -25,6 +25,7 @@ from memory_mcp.cli import (
     stores,
     sync,
     users,
+    writes,
 )
 from memory_mcp.cli.common import report_bad_usage, report_errors
 from memory_mcp.cli.interrupts import raise_on_signals
@@ -58,6 +59,7 @@ cli.command()(servers.ps)
 cli.command()(servers.stop)
 cli.command("config", context_settings=settings_help.CONTEXT, add_help_option=False)(config.show)
 cli.command("hook")(hook.hook)
+cli.add_typer(writes.cli, name="writes")
 cli.add_typer(users.cli, name="users")
 cli.add_typer(keys.cli, name="keys")
 cli.add_typer(models.cli, name="models")

@@ -127,7 +127,7 @@ def open_database(
         path,
         kind.schema,
         backups=settings.data_dir / "backups",
-        durability="normal" if kind.is_cache else settings.durability,
+        durability="normal" if kind.is_cache or kind.may_lose_last_writes else settings.durability,
         clock=clock,
         missing=missing,
         lock=lock,

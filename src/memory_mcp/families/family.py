@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memory_mcp.families.context import Context
     from memory_mcp.families.maintenance import FamilyMaintenance
     from memory_mcp.families.references import GroupSize, References
+    from memory_mcp.families.writes import Journal
     from memory_mcp.sessions import Session
 
 TOKEN_BUDGET = 20_000  # of one answer
@@ -234,6 +235,7 @@ class Family(Generic[Ops]):
     """How many memories of each kind are stored. Must be fast: it reads no memory."""
     last_writes: Callable[[Ops, Caller, int], Iterable[LastWrite]] | None = None  # as many as wanted, the last first
     references: References[Ops] | None = None
+    journals: Callable[[Ops, Caller], Iterable[Journal]] | None = None  # of the writes to its memories
     sizes: Callable[[Ops, Caller], Iterable[GroupSize]] | None = None
     """How many memories each of its groups has, in any order. Must be fast, as `counts`."""
     groups: Callable[[Ops, Caller], Iterable[Group]] | None = None  # the texts that recall indexes

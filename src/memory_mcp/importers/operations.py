@@ -57,6 +57,7 @@ class Importers:
         written, for a file that is not of this format.
         """
         report = report or plan.new_report()
+        caller = replace(caller, source="import", client=plan.format)
         steps = {"notes": self._import_notes, "stores": self._import_files, "graph": self._import_graph}
         if plan.dry_run:
             steps[plan.family](caller, plan, report, report_progress, None)

@@ -56,7 +56,8 @@ class CallRunner:
     def _run_in_session(self, scope: Mapping[str, Any], call: Call[Any], work: Callable[..., T], *rest: Any) -> T:
         connections.check_unread(scope, call.caller.user)  # it may have waited while others were answered
         session = self._app.sessions.join(call.caller.user, call.session)
-        return work(replace(call, session=session), *rest)
+        caller = replace(call.caller, client=session.client, session_id=session.id)
+        return work(replace(call, session=session, caller=caller), *rest)
 
     def cancel_all(self) -> None:
         """Cancel every call: the server ends. A call that only reads is answered now; a write in its transaction may

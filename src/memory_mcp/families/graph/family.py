@@ -62,6 +62,7 @@ graph = Family[Graph](
     counts=_counts,
     last_writes=Graph.last_written,
     references=references.REFERENCES,
+    journals=Graph.journals,
     sizes=Graph.sizes,
     groups=Graph.groups,
 )

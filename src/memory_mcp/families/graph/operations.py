@@ -1,16 +1,17 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
 
 from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
-from memory_mcp.engines.transactions import Read
+from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.graph import answers, storage
 from memory_mcp.families.graph.databases import ProjectDatabases
+from memory_mcp.families.graph.journal_items import GraphItems
 from memory_mcp.families.graph.model import (
     Created,
     DeletedCount,
@@ -33,9 +34,11 @@ from memory_mcp.families.graph.projects import existing
 from memory_mcp.families.graph.transfer import GraphTransfer
 from memory_mcp.families.references import GroupSize, changed_meanwhile
 from memory_mcp.families.texts import Group, Text
+from memory_mcp.families.writes import Journal
 from memory_mcp.search import word_search
 from memory_mcp.search.text_facts import TextFacts
 from memory_mcp.sessions import Session, Sessions
+from memory_mcp.write_journal import ItemWrite
 
 MAX_WORD_HITS = 200  # entities that words find
 MAX_RELATIONS_PER_ENTITY = 4  # relations for each entity in a picture
@@ -56,6 +59,7 @@ class Graph(GraphTransfer):
         with self._writing(caller, session, project) as tx:
             made = [(one, storage.add_entity(tx, one)) for one in new]
             storage.clear_changes(tx)
+            storage.WRITES.record(tx, caller, *storage.new_writes(tx, [entity.id for _, entity in made if entity]))
             skipped = [one for one, entity in made if not entity]
             not_stored = _not_stored(tx, skipped)
         created = Created([entity for _, entity in made if entity], [one.name for one in skipped])
@@ -77,6 +81,7 @@ class Graph(GraphTransfer):
                         skipped.append(KnownObservation(fact.entity_name, content))
             storage.touch(tx, {ids[one.entity_name] for one in added})
             storage.clear_changes(tx)
+            storage.WRITES.record(tx, caller, *storage.row_writes("observation", (one.id for one in added), "created"))
         return answers.cut_to_size(Observed(added, skipped))
 
     def create_relations(
@@ -92,6 +97,7 @@ class Graph(GraphTransfer):
                     added.append(relation)
                 else:
                     skipped.append(named)
+            storage.WRITES.record(tx, caller, *storage.row_writes("relation", (one.id for one in added), "created"))
         return answers.cut_to_size(Related(added, skipped))
 
     def delete_entities(
@@ -100,31 +106,33 @@ class Graph(GraphTransfer):
         """With their observations and relations. A name that no entity has is no error."""
         with self._writing(caller, session, project) as tx:
             ids = storage.ids_of(tx, dict.fromkeys(names))
-            storage.delete_entities(tx, ids.values())
+            storage.WRITES.record(tx, caller, *storage.delete_entities(tx, ids.values()))
         return DeletedCount(len(ids))
 
     def delete_observations(
         self, caller: Caller, session: Session, project: str | None, facts: Sequence[Facts]
     ) -> DeletedCount:
-        count = 0
+        gone: list[ItemWrite] = []
         with self._writing(caller, session, project) as tx:
             ids = storage.ids_of(tx, {fact.entity_name for fact in facts})
             for fact in facts:
                 if fact.entity_name in ids and (some := storage.delete_observations(tx, ids[fact.entity_name], fact)):
-                    count += some
+                    gone += some
                     storage.touch(tx, [ids[fact.entity_name]])
-        return DeletedCount(count)
+            storage.WRITES.record(tx, caller, *gone)
+        return DeletedCount(len(gone))
 
     def delete_relations(
         self, caller: Caller, session: Session, project: str | None, relations: Sequence[NamedRelation]
     ) -> DeletedCount:
-        count = 0
+        gone: list[ItemWrite] = []
         with self._writing(caller, session, project) as tx:
             ids = storage.ids_of(tx, {name for named in relations for name in (named.source, named.target)})
             for named in relations:
                 if named.source in ids and named.target in ids:
-                    count += storage.delete_relation(tx, ids[named.source], ids[named.target], named.relation_type)
-        return DeletedCount(count)
+                    gone += storage.delete_relation(tx, ids[named.source], ids[named.target], named.relation_type)
+            storage.WRITES.record(tx, caller, *gone)
+        return DeletedCount(len(gone))
 
     def search(self, caller: Caller, session: Session, project: str | None, query: str, limit: int) -> Nodes:
         """The entities that match best by their names, types and observations, with their relations."""
@@ -190,9 +198,10 @@ class Graph(GraphTransfer):
             if entity.observations != list(was):
                 raise changed_meanwhile(f"The entity {name!r}")
             removed = [content for content in was if content not in observations]
-            storage.delete_observations(tx, entity.id, Facts(name, tuple(removed)))
-            for content in observations:
-                storage.add_observation(tx, entity.id, name, content)
+            gone = storage.delete_observations(tx, entity.id, Facts(name, tuple(removed)))
+            added = [storage.add_observation(tx, entity.id, name, content) for content in observations]
+            new = storage.row_writes("observation", (one.id for one in added if one), "created")
+            storage.WRITES.record(tx, caller, *gone, *new)
             storage.touch(tx, [entity.id])
             storage.clear_changes(tx)
 
@@ -203,7 +212,21 @@ class Graph(GraphTransfer):
         with self._writing(caller, None, project) as tx:
             entity, relations = _whole(tx, project, name)
             keep(entity, relations)
-            storage.delete_entities(tx, [entity.id])
+            storage.WRITES.record(tx, caller, *storage.delete_entities(tx, [entity.id]))
+
+    def journals(self, caller: Caller) -> Iterator[Journal]:
+        """Of every active project."""
+        for project in self._active(caller):
+            name = project.name
+            yield Journal(
+                GraphItems(name),
+                partial(self._reading, caller, None, name),
+                partial(self._undoing, caller, name),
+                group=name,
+            )
+
+    def _undoing(self, caller: Caller, project: str, _: Sequence[str]) -> AbstractContextManager[Write]:
+        return self._writing(caller, None, project)
 
     def _active(self, caller: Caller) -> list[Project]:
         with self._databases.registry(caller.user).read() as tx:

@@ -19,6 +19,7 @@ from memory_mcp.families.graph.model import (
     Imported,
     NamedRelation,
     NewEntity,
+    Observation,
     Project,
     Relation,
 )
@@ -78,6 +79,7 @@ class GraphTransfer(ProjectOperations):
             whole = [named for named in relations if named.source in ids and named.target in ids]
             related = [storage.add_relation(tx, ids[named.source], ids[named.target], named) for named in whole]
             storage.clear_changes(tx)
+            _record_new(tx, caller, added, late, related)
         if addition:
             addition.observations += [Facts(one.entity_name, (one.content,)) for one in late if one]
             addition.entities += compress(entities, added)
@@ -106,18 +108,24 @@ class GraphTransfer(ProjectOperations):
                 | {one.name for one in addition.entities}
                 | {facts.entity_name for facts in addition.observations},
             )
-            removed = sum(
-                storage.delete_relation(tx, ids[one.source], ids[one.target], one.relation_type)
+            removed = [
+                write
                 for one in addition.relations
                 if one.source in ids and one.target in ids
-            )
+                for write in storage.delete_relation(tx, ids[one.source], ids[one.target], one.relation_type)
+            ]
+            gone = list(removed)
             for facts in addition.observations:
-                if facts.entity_name in ids and storage.delete_observations(tx, ids[facts.entity_name], facts):
+                if facts.entity_name in ids and (
+                    some := storage.delete_observations(tx, ids[facts.entity_name], facts)
+                ):
                     storage.touch(tx, [ids[facts.entity_name]])
+                    gone += some
             here = [one for one in addition.entities if one.name in ids]
             unchanged = [ids[one.name] for one in here if _is_unchanged(tx, ids[one.name], one)]
-            storage.delete_entities(tx, unchanged)
-        return removed + len(unchanged), len(here) - len(unchanged)
+            gone += storage.delete_entities(tx, unchanged)
+            storage.WRITES.record(tx, caller, *gone)
+        return len(removed) + len(unchanged), len(here) - len(unchanged)
 
     def compare_graph(
         self,
@@ -152,6 +160,23 @@ class GraphTransfer(ProjectOperations):
 
     def _reading(self, caller: Caller, session: Session | None, name: str | None) -> AbstractContextManager[Read]:
         return reading_indexed(self._project(caller, session, name))
+
+
+def _record_new(
+    tx: Write,
+    caller: Caller,
+    entities: Iterable[Entity | None],
+    observations: Iterable[Observation | None],
+    relations: Iterable[Relation | None],
+) -> None:
+    """Record what is new, with the observations of the new entities."""
+    storage.WRITES.record(
+        tx,
+        caller,
+        *storage.new_writes(tx, [one.id for one in entities if one]),
+        *storage.row_writes("observation", (one.id for one in observations if one), "created"),
+        *storage.row_writes("relation", (one.id for one in relations if one), "created"),
+    )
 
 
 def reading_indexed(db: UserDatabase) -> AbstractContextManager[Read]:

@@ -80,6 +80,7 @@ notes = Family[Notes](
     counts=_counts,
     last_writes=lambda notes, caller, limit: notes.reader.last_written(caller, limit),
     references=references.REFERENCES,
+    journals=lambda notes, caller: notes.writer.journals(caller),
     sizes=lambda notes, caller: notes.reader.sizes(caller),
     search=_search,
 )

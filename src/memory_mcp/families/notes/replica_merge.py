@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from memory_mcp.caller import Caller
 from memory_mcp.engines.transactions import Write
 from memory_mcp.errors import Invalid
 from memory_mcp.families.notes import markdown, transactions
@@ -21,6 +22,7 @@ from memory_mcp.families.notes.replica_records import (
 from memory_mcp.families.notes.storage import index, links, notes
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import fields, namespaces, outbox
+from memory_mcp.families.notes.storage.writes import WRITES, note_write
 from memory_mcp.sync.records import NAMESPACE, NoteRecord, Register, merge
 
 MarksByContent = Mapping[str, markdown.Marks]
@@ -69,7 +71,7 @@ def merge_record(tx: Write, user: str, arrived: NoteRecord, marks: MarksByConten
         return False
     merged = merge(here.with_hub_values(record), record) if here else record
     if merged.deleted:
-        _delete(tx, stored, merged, changed)
+        _delete(tx, user, stored, merged, changed)
     elif merged != here:
         _store(tx, user, stored, merged, marks, changed)
     if here and _is_newer_than_hub(merged, record):
@@ -84,11 +86,11 @@ def _is_newer_than_hub(merged: NoteRecord, record: NoteRecord) -> bool:
     return merged != record and not is_partial(record)
 
 
-def _delete(tx: Write, stored: StoredNote | None, merged: NoteRecord, changed: ReplicaChanges) -> None:
+def _delete(tx: Write, user: str, stored: StoredNote | None, merged: NoteRecord, changed: ReplicaChanges) -> None:
     namespace = merged.namespace or (stored.note.namespace if stored else "")
     fields.add_tombstone(tx, merged.id, namespace, max(merged.stamps))
     if stored:
-        gone, linking = transactions.delete(tx, stored)
+        gone, linking = transactions.delete(tx, _other_node(user), stored)
         changed.notes += gone
         changed.linked += linking
 
@@ -101,7 +103,7 @@ def _store(
             return  # only a move: the whole note comes with its namespace
         stored = _insert(tx, user, merged, marks, changed)
     else:
-        stored = _rewrite(tx, stored, merged, marks, changed)
+        stored = _rewrite(tx, user, stored, merged, marks, changed)
     _set_times(tx, stored, merged)
     fields.set_fields(tx, stored.seq, stamps_of(merged))
     _link(tx, stored.seq, merged.registers, changed)
@@ -121,19 +123,26 @@ def _insert(tx: Write, user: str, merged: NoteRecord, marks: MarksByContent, cha
     if not note.archived:
         index.QUEUE.add(tx, stored.seq)
     link_waiting(tx, [note.id], changed)
+    WRITES.record(tx, _other_node(user, note.client), note_write(note.id, "created", note.version))
     return stored
 
 
 def _rewrite(
-    tx: Write, former: StoredNote, merged: NoteRecord, marks: MarksByContent, changed: ReplicaChanges
+    tx: Write, user: str, former: StoredNote, merged: NoteRecord, marks: MarksByContent, changed: ReplicaChanges
 ) -> StoredNote:
     had = notes.tags_of(tx, former.seq)
     note, has_own_title, tags = _note_from(merged, former.note, marks)
     stored = replace(former, note=note, has_own_title=has_own_title)
     if stored != former or tags != had:
         changed.linked += transactions.rewrite(tx, former, stored, tags, _marks_of(note.content, marks))
+        WRITES.record(tx, _other_node(user), note_write(note.id, "updated", former.note.version + 1))
         changed.notes.append(former.note)
     return stored
+
+
+def _other_node(user: str, client: str | None = None) -> Caller:
+    """Who wrote, for the journal. Records say which client created a note, but not which one changed it."""
+    return Caller(user, frozenset(), frozenset(), source="sync", client=client or "")
 
 
 def _set_times(tx: Write, stored: StoredNote, merged: NoteRecord) -> None:

@@ -85,7 +85,7 @@ class NoteSeries:
         while True:
             with self._db(caller).write() as tx:
                 found = notes.by_seq(tx, lists.in_order(tx, chosen, 0, MAX_NOTES_PER_TRANSACTION))
-                changed = [note for stored in found for note in transactions.archive(tx, stored)[0]]
+                changed = [note for stored in found for note in transactions.archive(tx, caller, stored)[0]]
             if not found:
                 return
             self._publish(caller, changed)
@@ -108,7 +108,7 @@ class NoteSeries:
         while True:
             with self._db(caller).write() as tx:
                 seqs = lists.in_order(tx, chosen, 0, MAX_NOTES_PER_TRANSACTION, include_archived=True)
-                deleted = _delete(tx, seqs)
+                deleted = _delete(tx, caller, seqs)
             if not deleted:
                 return
             self._publish(caller, deleted)
@@ -116,7 +116,7 @@ class NoteSeries:
     def delete_expired(self, caller: Caller, source: Source) -> None:
         """Delete up to MAX_NOTES_PER_TRANSACTION notes of a source that have expired, for good."""
         with self._db(caller).write() as tx:
-            deleted = _delete(tx, lists.expired(tx, source, MAX_NOTES_PER_TRANSACTION))
+            deleted = _delete(tx, caller, lists.expired(tx, source, MAX_NOTES_PER_TRANSACTION))
         self._publish(caller, deleted)
 
     def _publish(self, caller: Caller, changed: Sequence[Note]) -> None:
@@ -142,8 +142,8 @@ def _restore(tx: Write, caller: Caller, author: Author, former: StoredNote, impo
     return transactions.update(tx, caller, author, former, revision, markdown.Marks()).stored.note
 
 
-def _delete(tx: Write, seqs: Sequence[int]) -> list[Note]:
+def _delete(tx: Write, caller: Caller, seqs: Sequence[int]) -> list[Note]:
     found = notes.by_seq(tx, seqs)
     for stored in found:
-        transactions.delete(tx, stored)
+        transactions.delete(tx, caller, stored)
     return [stored.note for stored in found]

@@ -26,6 +26,7 @@ from memory_mcp.families.notes.result_limits import metadata_json
 from memory_mcp.families.notes.storage import index, links, notes
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import wikilinks
+from memory_mcp.families.notes.storage.writes import WRITES, link_write, note_write
 
 FULL_ID_CHARS, SHORT_ID_CHARS = 36, 8  # an id may be given by so much of its beginning
 CONTEXT_MINUTES = 30  # an older note is not the context of the next one
@@ -76,8 +77,10 @@ def update(
     stored = revised(tx, former, revision, tags)
     is_change = stored != former or tags != had
     linking = rewrite(tx, former, stored, tags, marks) if is_change else []
-    older = supersede(tx, former.seq, revision.supersedes, caller.confined_to)
+    older = supersede(tx, caller, former, revision.supersedes)
     stored = existing(tx, former.note.id, caller.confined_to)
+    if is_change:
+        WRITES.record(tx, caller, note_write(stored.note.id, "updated", stored.note.version))
     return Update(stored, is_change or bool(older), [*linking, *older])
 
 
@@ -106,7 +109,8 @@ def insert_after(
     notes.set_tags(tx, stored.seq, tags)
     links.set_wikilinks(tx, stored.seq, marks.links)
     linking = notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
-    older = supersede(tx, stored.seq, new.supersedes, caller.confined_to)
+    WRITES.record(tx, caller, note_write(stored.note.id, "created", stored.note.version))
+    older = supersede(tx, caller, stored, new.supersedes)
     index.index_words(tx, stored.seq)
     index.QUEUE.add(tx, stored.seq)
     return stored, [*linking, *older]
@@ -120,16 +124,23 @@ def _replace(tx: Write, former: StoredNote, stored: StoredNote, tags: list[Tag])
     index.index_words(tx, former.seq)
 
 
-def archive(tx: Write, former: StoredNote) -> tuple[list[Note], list[str]]:
+def archive(tx: Write, caller: Caller, former: StoredNote) -> tuple[list[Note], list[str]]:
     if former.note.archived:
         return [], []
+    WRITES.record(tx, caller, note_write(former.note.id, "deleted", former.note.version + 1))
+    return archive_unrecorded(tx, former)
+
+
+def archive_unrecorded(tx: Write, former: StoredNote) -> tuple[list[Note], list[str]]:
+    """Archive a note without an entry in the journal of writes."""
     tags = with_archived_tag([*notes.tags_of(tx, former.seq)])
     note = replace(former.note, archived=True, importance=0.0, tags=[tag.name for tag in tags])
     marks = markdown.Marks(links=tuple(links.titles_named(tx, former.seq)))
     return [former.note, note], rewrite(tx, former, replace(former, note=note), tags, marks)
 
 
-def delete(tx: Write, stored: StoredNote) -> tuple[list[Note], list[str]]:
+def delete(tx: Write, caller: Caller, stored: StoredNote) -> tuple[list[Note], list[str]]:
+    WRITES.record(tx, caller, note_write(stored.note.id, "deleted", None))
     older = links.superseded(tx, stored.seq)
     following = notes.unlink_from_session(tx, stored.seq)
     linking = links.unresolve_links(tx, stored.seq)
@@ -150,15 +161,16 @@ def _index_again(tx: Write, seqs: Iterable[int]) -> None:
         index.VECTORS.save_context(tx, seq)
 
 
-def supersede(tx: Write, seq: int, ids: Iterable[str], within: str | None) -> list[str]:
+def supersede(tx: Write, caller: Caller, newer: StoredNote, ids: Iterable[str]) -> list[str]:
     superseded = list(dict.fromkeys(ids))
     for id_ in superseded:
-        older = existing(tx, id_, within, field="supersedes")
-        if links.supersedes(tx, older.seq, seq):
+        older = existing(tx, id_, caller.confined_to, field="supersedes")
+        if links.supersedes(tx, older.seq, newer.seq):
             raise Invalid(
                 f"A note cannot supersede itself, nor one that supersedes it. Leave {id_} out.", field="supersedes"
             )
-        links.supersede(tx, seq, older.seq)
+        links.supersede(tx, newer.seq, older.seq)
+        WRITES.record(tx, caller, link_write(newer.note.id, older.note.id, "supersedes", "created"))
     return superseded
 
 

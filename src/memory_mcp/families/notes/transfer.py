@@ -13,6 +13,7 @@ from memory_mcp.families.notes.replica import NoteReplica
 from memory_mcp.families.notes.replica_merge import ReplicaChanges
 from memory_mcp.families.notes.storage import index, links, notes
 from memory_mcp.families.notes.storage.sync import fields
+from memory_mcp.families.notes.storage.writes import WRITES, link_write, note_write
 from memory_mcp.search_index import IndexFiles
 
 
@@ -71,6 +72,7 @@ class NoteTransfer:
             if _exists_or_was_deleted(tx, note.id):
                 return False
             linking = _insert(tx, note_to_add, all_tags, marks, has_own_title=has_own_title)
+            WRITES.record(tx, caller, note_write(note.id, "created", note.version))
         self._events.publish(caller.user, [note_to_add], linked=linking, list_changed=True)
         return True
 
@@ -81,6 +83,8 @@ class NoteTransfer:
             linked = links.link(tx, source.seq, target.seq, kind)
             if kind == "supersedes":
                 links.refresh_superseded(tx, target.seq)
+            if linked:
+                WRITES.record(tx, caller, link_write(source.note.id, target.note.id, kind, "created"))
         if linked:
             self._events.publish_links(caller.user, source, target)
         return bool(linked)

@@ -3,16 +3,20 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from memory_mcp.caller import Caller
 from memory_mcp.engines.transactions import UserDatabase
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.notes import markdown, transactions
 from memory_mcp.families.notes.change_events import NoteEvents
+from memory_mcp.families.notes.journal_items import NoteItems
 from memory_mcp.families.notes.model import Author, Deleted, Filter, Linked, NewNote, Note, Revision, Unlinked
 from memory_mcp.families.notes.storage import index, links, lists, notes
 from memory_mcp.families.notes.storage.notes import StoredNote
+from memory_mcp.families.notes.storage.writes import WRITES, link_item, link_write
 from memory_mcp.families.references import changed_meanwhile
+from memory_mcp.families.writes import Journal
 from memory_mcp.search_index import IndexFile, IndexFiles
 
 MAX_DUPLICATES_SHOWN = 10  # ids of similar notes in the answer to a write
@@ -86,7 +90,8 @@ class NoteWriter:
         """Archive a note, or delete it permanently with its links and former versions."""
         with self._db(caller).write() as tx:
             former = transactions.existing(tx, id_, caller.confined_to)
-            changed_meanwhile, linking = transactions.archive(tx, former) if soft else transactions.delete(tx, former)
+            remove = transactions.archive if soft else transactions.delete
+            changed_meanwhile, linking = remove(tx, caller, former)
         self._files.worker.wake()
         if changed_meanwhile:
             self._events.publish(caller.user, changed_meanwhile, linked=linking, list_changed=True)
@@ -102,7 +107,7 @@ class NoteWriter:
             for id_, version in versions.items():
                 stored = notes.get(tx, id_, caller.confined_to)
                 if stored and stored.note.version == version:
-                    changed, linked = transactions.delete(tx, stored)
+                    changed, linked = transactions.delete(tx, caller, stored)
                     deleted += changed
                     linking += linked
                 elif stored:
@@ -116,23 +121,38 @@ class NoteWriter:
         """Link two notes. Raises NotFound if either does not exist."""
         with self._db(caller).write() as tx:
             source, target = transactions.link_ends(tx, source_id, target_id, caller.confined_to)
-            linked = links.link(tx, source.seq, target.seq, "link")
-            if bidirectional:
-                linked += links.link(tx, target.seq, source.seq, "link")
-        if linked:
+            ends = [(source, target), *([(target, source)] if bidirectional else [])]
+            new = [two for two in ends if links.link(tx, two[0].seq, two[1].seq, "link")]
+            WRITES.record(
+                tx, caller, *(link_write(one.note.id, other.note.id, "link", "created") for one, other in new)
+            )
+        if new:
             self._events.publish_links(caller.user, source, target)
-        return Linked(linked)
+        return Linked(len(new))
 
     def unlink(self, caller: Caller, source_id: str, target_id: str, *, bidirectional: bool) -> Unlinked:
         """Remove links. A [[wikilink]] stays as long as it is in the body."""
         with self._db(caller).write() as tx:
             source, target = transactions.link_ends(tx, source_id, target_id, caller.confined_to)
-            unlinked = links.unlink(tx, source.seq, target.seq)
-            if bidirectional:
-                unlinked += links.unlink(tx, target.seq, source.seq)
-        if unlinked:
+            ends = [(source, target), *([(target, source)] if bidirectional else [])]
+            gone = [(one, other, kind) for one, other in ends for kind in links.unlink(tx, one.seq, other.seq)]
+            WRITES.record(
+                tx, caller, *(link_write(one.note.id, other.note.id, kind, "deleted") for one, other, kind in gone)
+            )
+        if gone:
             self._events.publish_links(caller.user, source, target)
-        return Unlinked(unlinked)
+        return Unlinked(len(gone))
+
+    def journals(self, caller: Caller) -> list[Journal]:
+        db = self._db(caller)
+        return [Journal(NoteItems(), db.read, lambda items: db.write(), publish=partial(self._publish_undone, caller))]
+
+    def _publish_undone(self, caller: Caller, items: Sequence[str]) -> None:
+        self._files.worker.wake()
+        ids = [id_ for item in items for id_ in (link_item(item) or ("", item))[1:]]
+        with self._db(caller).read() as tx:
+            changed = [stored.note for id_ in dict.fromkeys(ids) if (stored := notes.get(tx, id_))]
+        self._events.publish(caller.user, changed, linked=(), list_changed=True)
 
     def reindex(self, caller: Caller) -> int:
         """Queue every note to be embedded again, by an embedder that is chosen again. Returns how many wait.

@@ -21,7 +21,7 @@ def _delete(call: Call[Stores], ref: str, keep: Keep | None) -> None:
         if keep:
             keep({"content": base64.b64encode(content).decode(), "changed_ns": changed_ns})
 
-    call.operations.remove(call.caller, store, path, keep_file)
+    call.operations.remove(call.caller, store, path, keep_file, for_good=keep is None)
 
 
 def _restore(call: Call[Stores], ref: str, copy: Any) -> None:

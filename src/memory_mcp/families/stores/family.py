@@ -7,7 +7,7 @@ from memory_mcp.families.context import Context
 from memory_mcp.families.family import Family
 from memory_mcp.families.stores import references
 from memory_mcp.families.stores.operations import Stores
-from memory_mcp.families.stores.schema import STORES_CACHE
+from memory_mcp.families.stores.schema import STORE_WRITES, STORES_CACHE
 from memory_mcp.settings import default_data_dir
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def _open(context: Context) -> Stores:
     return Stores(
         context.tenants(STORES_CACHE),
+        context.tenants(STORE_WRITES),
         context.clock,
         durable=context.settings.durability == "full",
         data_dirs=[default_data_dir(program) for program in ("memory-mcp", "memory-mcp-hub")],
@@ -42,10 +43,11 @@ stores = Family[Stores](
     uri_prefixes=(),
     open=_open,
     maintenance=_load_maintenance,
-    databases=(STORES_CACHE,),
+    databases=(STORES_CACHE, STORE_WRITES),
     counts=_counts,
     last_writes=Stores.last_written,
     references=references.REFERENCES,
+    journals=lambda stores, caller: stores.journal.journals(caller),
     sizes=Stores.sizes,
     groups=Stores.groups,
 )

@@ -112,12 +112,12 @@ class StoreFolder:
                 return False
         return True
 
-    def replace(self, parts: PathParts, text: str, seen: Signature) -> Signature | None:
+    def replace(self, parts: PathParts, content: bytes, seen: Signature) -> Signature | None:
         """Replace a memory's file. None, and nothing is written, if the file has changed since it was read."""
         with self._translate_errors(parts), self._memory(parts) as entry:
             entry.file_status()
             is_done = atomic_write.replace(
-                entry, text.encode(), lambda status: signature_of(status) == seen, durable=self._durable
+                entry, content, lambda status: signature_of(status) == seen, durable=self._durable
             )
             return signature_of(entry.file_status()) if is_done else None
 

@@ -18,6 +18,7 @@ from memory_mcp.families.stores import frontmatter, paths
 from memory_mcp.families.stores.catalogue import Catalogue
 from memory_mcp.families.stores.category_indexes import CategoryIndexes, lock_briefly
 from memory_mcp.families.stores.folders import MAX_FILE_BYTES, SUFFIX, StoreFolder, taken
+from memory_mcp.families.stores.journal_items import StoreJournal, file_write, read_move, read_removal
 from memory_mcp.families.stores.listings import StoreListings
 from memory_mcp.families.stores.model import (
     Added,
@@ -37,6 +38,7 @@ from memory_mcp.families.stores.model import (
 )
 from memory_mcp.families.stores.store_access import StoreAccess
 from memory_mcp.progress import ReportProgress
+from memory_mcp.write_journal import ItemWrite
 
 SOURCE = "mcp"
 MAX_SAVE_NS = 50_000_000  # after a file's last change: an editor may still be saving it
@@ -48,10 +50,13 @@ MAX_WRITES_REMEMBERED = 1000  # files whose last change by this server is rememb
 class Stores(StoreListings):
     """The operations on stores."""
 
-    def __init__(self, caches: Tenants, clock: Clock, *, durable: bool, data_dirs: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, caches: Tenants, journals: Tenants, clock: Clock, *, durable: bool, data_dirs: Sequence[Path] = ()
+    ) -> None:
         """`data_dirs` are further data directories that may exist."""
         access = StoreAccess(caches, durable=durable)
         super().__init__(access, CategoryIndexes(access), clock)
+        self.journal = StoreJournal(journals, access, self._indexes)
         self._data_dirs = data_dirs
         # Files as this server last wrote them: no editor is saving those.
         self._written: dict[tuple[Path, PathParts], Signature] = {}
@@ -89,8 +94,10 @@ class Stores(StoreListings):
         folder = self._access.folder(self._access.registry(caller).get_or_make(store))
         now = short_stamp(self._clock())
         metadata = Metadata(now, now, given.tags, SOURCE, given.expires_at, given.citations)
+        text = frontmatter.new(metadata, content)
         with folder.lock():
-            self._record_write(folder, parts, folder.add(parts, frontmatter.new(metadata, content)))
+            self._remember(folder, parts, folder.add(parts, text))
+            self.journal.record(caller, file_write(store, "/".join(parts), None, text.encode()))
             self._indexes.update(caller, folder, parts[:-1], is_new=True)
         return Added(store, "/".join(parts), created=True)
 
@@ -125,13 +132,15 @@ class Stores(StoreListings):
                 changed = self._changed(text, change)
                 if changed is None:
                     return Updated(store, path, updated=True)
-                if written := folder.replace(parts, changed, seen):
-                    self._record_write(folder, parts, written)
+                before = folder.read_bytes(parts)[0] if "\ufffd" in text else text.encode()
+                if written := folder.replace(parts, changed.encode(), seen):
+                    self._remember(folder, parts, written)
+                    self.journal.record(caller, file_write(store, path, before, changed.encode(), seen[0]))
                     self._indexes.update(caller, folder, parts[:-1])
                     return Updated(store, path, updated=True)
         raise Conflict(f"Another program keeps changing {path!r}. Try again.", field="path")
 
-    def _record_write(self, folder: StoreFolder, parts: PathParts, signature: Signature) -> None:
+    def _remember(self, folder: StoreFolder, parts: PathParts, signature: Signature) -> None:
         if len(self._written) >= MAX_WRITES_REMEMBERED:
             self._written.clear()
         self._written[folder.store.folder, parts] = signature
@@ -173,16 +182,28 @@ class Stores(StoreListings):
         return frontmatter.rewritten(file, {"updated_at": short_stamp(self._clock()), **values}, content)
 
     def remove(
-        self, caller: Caller, store: str, path: str, keep: Callable[[bytes, int], None] | None = None
+        self,
+        caller: Caller,
+        store: str,
+        path: str,
+        keep: Callable[[bytes, int], None] | None = None,
+        *,
+        for_good: bool = False,
     ) -> Removed:
-        """`keep` gets the whole file and its time of change, in nanoseconds since 1970, before it is removed."""
+        """`keep` gets the whole file and its time of change, in nanoseconds since 1970, before it is removed.
+        `for_good`: no copy is kept anywhere."""
         folder = self._access.open(caller, store)
         parts = folder.find(paths.parse(path))
         with folder.lock():
             if keep:
                 content, (changed_ns, *_) = folder.read_bytes(parts)
                 keep(content, changed_ns)
+            gone = read_removal(folder, parts)
             folder.remove(parts)
+            if for_good:
+                self.journal.record_for_good(caller, gone.item)
+            else:
+                self.journal.record(caller, gone)
             self._indexes.update(caller, folder, parts[:-1])
         return Removed(store, "/".join(parts), removed=True)
 
@@ -193,6 +214,7 @@ class Stores(StoreListings):
         source = folder.find(source)
         with folder.lock():
             folder.move(source, target)
+            self.journal.record(caller, *read_move(folder, source, target))
             self._indexes.update(caller, folder, source[:-1])
             self._indexes.update(caller, folder, target[:-1], is_new=True)
         return Moved(store, "/".join(source), "/".join(target), moved=True)
@@ -223,6 +245,7 @@ class Stores(StoreListings):
         with folder.lock():
             if not folder.add_file((*parts[:-1], parts[-1] + SUFFIX), content, changed_ns):
                 raise taken(parts, "path")
+            self.journal.record(caller, file_write(store, "/".join(parts), None, content))
             self._indexes.update(caller, folder, parts[:-1], is_new=True)
 
     def reindex(self, caller: Caller, store: str, report_progress: ReportProgress) -> ReindexedStore:
@@ -240,7 +263,9 @@ class Stores(StoreListings):
         pruned: list[str] = []
         for category, some in _by_category(expired):
             with lock_briefly(folder):
-                gone = ["/".join(parts) for parts in some if self._prune_if_expired(folder, parts, now)]
+                writes = [write for parts in some if (write := self._prune_if_expired(folder, parts, now))]
+                gone = [write.item.removeprefix(f"{store}/") for write in writes]
+                self.journal.record(caller, *writes)
                 if gone:
                     self._indexes.update(caller, folder, category)
             pruned += gone
@@ -254,13 +279,14 @@ class Stores(StoreListings):
         return PrunedStore(store, len(pruned), shown, " ".join(notices) or None)
 
     @staticmethod
-    def _prune_if_expired(folder: StoreFolder, parts: PathParts, now: datetime) -> bool:
+    def _prune_if_expired(folder: StoreFolder, parts: PathParts, now: datetime) -> ItemWrite | None:
         """Delete a memory if its file still says that it has expired."""
         with suppress(AppError):  # deleted by now, grown too large, or may not be read or deleted
-            if is_over(frontmatter.parse(folder.read(parts)[0]).metadata.expires_at, now):
+            content, (changed_ns, *_) = folder.read_bytes(parts)
+            if is_over(frontmatter.parse(content.decode("utf-8", "replace")).metadata.expires_at, now):
                 folder.remove(parts)
-                return True
-        return False
+                return file_write(folder.store.name, "/".join(parts), content, None, changed_ns)
+        return None
 
     def import_file(self, caller: Caller, store: str, file: IncomingFile, *, dry_run: bool) -> Arrival:
         """Import a file with the time it was last changed. A missing store is created.
@@ -277,8 +303,11 @@ class Stores(StoreListings):
         arrival = "new" if folder is None else _arrival(folder, parts, file)
         if arrival == "new" and not dry_run:
             folder = self._access.folder(self._access.registry(caller).get_or_make(store))
+            content = _content_to_store(file)
             with folder.lock():
-                arrival = "new" if folder.add_file(parts, _content_to_store(file), file.changed_ns) else "other"
+                arrival = "new" if folder.add_file(parts, content, file.changed_ns) else "other"
+                if arrival == "new" and parts[-1].endswith(SUFFIX):
+                    self.journal.record(caller, file_write(store, "/".join(parts).removesuffix(SUFFIX), None, content))
         return arrival
 
     def _known_folder(self, caller: Caller, store: str) -> StoreFolder | None:

@@ -73,4 +73,5 @@ vault = Family[Vault](
     sizes=lambda vault, caller: [vault.size(caller)],
     groups=Vault.groups,
     search=_search,
+    journals=Vault.journals,
 )

@@ -14,7 +14,8 @@ from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.references import GroupSize, Keep, changed_meanwhile
 from memory_mcp.families.texts import Group, Text
-from memory_mcp.families.vault import storage
+from memory_mcp.families.vault import journal_items, storage
+from memory_mcp.families.vault.journal_items import WRITES, VaultItems
 from memory_mcp.families.vault.model import (
     VAULT_URI,
     Committed,
@@ -30,6 +31,7 @@ from memory_mcp.families.vault.model import (
     session_uri,
     uri_of,
 )
+from memory_mcp.families.writes import Journal
 from memory_mcp.search import fts_query, ranking, word_search
 from memory_mcp.search.text_facts import TextFacts
 from memory_mcp.search.vector_cache import VectorCache
@@ -80,7 +82,12 @@ class Vault:
             self._check_embedding(memory.scope, memory.embedding)
         kept = self._sessions.hold_for_write(caller.user, session) if memory.scope == "session" else nullcontext()
         with kept, self._tenants.database(caller.user).write() as tx:
-            is_new = storage.upsert(tx, session.id, memory)
+            if memory.scope == "session":
+                is_new = storage.upsert(tx, session.id, memory)
+            else:
+                before = storage.get_with_vector(tx, memory.key)
+                is_new = storage.upsert(tx, session.id, memory, exists=before is not None)
+                WRITES.record(tx, caller, journal_items.written(before, memory))
         self._publish(caller, session, memory.scope, [memory.key], list_changed=is_new)
         return Committed(True, memory.key, memory.scope)
 
@@ -122,7 +129,9 @@ class Vault:
         with self._tenants.database(caller.user).write() as tx:
             for scope in storage.SCOPES:
                 if filters.covers(scope):
+                    going = storage.matching(tx, filters) if scope == "vault" else []
                     pruned[scope] = storage.prune(tx, scope, session.id, filters)
+                    WRITES.record(tx, caller, *map(journal_items.deleted, going))
         for scope, keys in pruned.items():
             if keys:
                 self._publish(caller, session, scope, keys, list_changed=True)
@@ -132,10 +141,12 @@ class Vault:
         """Replace the content of a memory, which loses its vector. Raises Conflict with the code `changed` if the
         content is another than `was` by now."""
         with self._tenants.database(caller.user).write() as tx:
-            memory, _ = _existing(tx, key)
-            if memory.content != was:
+            before = _existing(tx, key)
+            if before[0].content != was:
                 raise changed_meanwhile("The memory")
-            storage.upsert(tx, session.id, NewMemory("vault", key, content, tuple(memory.tags)))
+            memory = NewMemory("vault", key, content, tuple(before[0].tags))
+            storage.upsert(tx, session.id, memory, exists=True)
+            WRITES.record(tx, caller, journal_items.written(before, memory))
         self._publish(caller, session, "vault", [key], list_changed=False)
 
     def delete(self, caller: Caller, session: Session, key: str, keep: Keep | None) -> None:
@@ -145,6 +156,9 @@ class Vault:
             if keep:
                 keep({**asdict(memory), "embedding": list(storage.unpacked(vector)) if vector else None})
             storage.prune(tx, "vault", session.id, PruneFilter("vault", key))
+            WRITES.record(tx, caller, journal_items.deleted((memory, vector), for_good=keep is None))
+            if keep is None:
+                WRITES.erase_copies(tx, [key])
         self._publish(caller, session, "vault", [key], list_changed=True)
 
     def get(self, caller: Caller, key: str) -> Memory:
@@ -214,9 +228,18 @@ class Vault:
             memory = replace(memory, embedding=None)
         with self._tenants.database(caller.user).write() as tx:
             is_new = storage.add(tx, memory, created_at, updated_at)
+            if is_new:
+                WRITES.record(tx, caller, journal_items.written(None, memory))
         if is_new:
             self._changes.publish(caller.user, [VAULT_URI, uri_of(memory.key)], list_changed=True)
         return is_new
+
+    def journals(self, caller: Caller) -> Iterable[Journal]:
+        db = self._tenants.database(caller.user)
+        yield Journal(VaultItems(), db.read, lambda keys: db.write(), publish=partial(self._publish_undone, caller))
+
+    def _publish_undone(self, caller: Caller, keys: Sequence[str]) -> None:
+        self._changes.publish(caller.user, [VAULT_URI, *map(uri_of, keys)], list_changed=True)
 
     def delete_sessions_data(self, user: str, session_ids: Sequence[str]) -> None:
         """Called when sessions have ended: their memories are deleted."""

@@ -83,7 +83,11 @@ class AuthenticationMiddleware:
         allowed = REQUESTS_A_MINUTE[key.plan] if self._limited else None
         if key.is_confined:
             families = families.intersection(CONFINABLE)
-        return Caller(key.user, key.scopes, families, key.id, key.namespace, allowed, ip, is_confined=key.is_confined)
+        return Caller(
+            *(key.user, key.scopes, families, key.id, key.namespace, allowed, ip),
+            is_confined=key.is_confined,
+            key_name=key.name,
+        )
 
 
 def bearer_of(headers: Headers) -> str | None:

@@ -114,8 +114,8 @@ def scopes_of_people(app: App) -> frozenset[Scope]:
 
 async def caller(app: TheApp, user: Person, ip: Ip) -> Caller:
     if app.settings.auth == "none":
-        return replace(local_caller(app), ip=ip, is_person=True)
-    return Caller(user.id, scopes_of_people(app), frozenset(app.families), ip=ip, is_person=True)
+        return replace(local_caller(app), ip=ip, is_person=True, source="ui")
+    return Caller(user.id, scopes_of_people(app), frozenset(app.families), ip=ip, is_person=True, source="ui")
 
 
 ThePerson = Annotated[Caller, Depends(caller)]

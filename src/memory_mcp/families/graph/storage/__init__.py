@@ -12,6 +12,7 @@ from memory_mcp.families.graph.storage.entity_rows import (
     ids_of,
     lacking,
     last_written,
+    new_writes,
     observations,
     touch,
     versions,
@@ -59,6 +60,7 @@ from memory_mcp.families.graph.storage.relation_rows import (
     relations_from,
     relations_touching,
 )
+from memory_mcp.families.graph.storage.rows import WRITES, row_writes
 from memory_mcp.families.graph.storage.word_index import COLUMNS, GraphWordIndex, ids_by_number
 
 __all__ = [
@@ -66,6 +68,7 @@ __all__ = [
     "COLUMNS",
     "MAX_INLINE_CHARS",
     "MAX_INLINE_RELATIONS",
+    "WRITES",
     "GraphWordIndex",
     "PagedEntity",
     "active",
@@ -99,6 +102,7 @@ __all__ = [
     "is_of_kind",
     "lacking",
     "last_written",
+    "new_writes",
     "observations",
     "paged_entities_after",
     "project",
@@ -110,6 +114,7 @@ __all__ = [
     "relations_touching",
     "remove_project",
     "repair_index",
+    "row_writes",
     "set_active",
     "set_file",
     "set_status",

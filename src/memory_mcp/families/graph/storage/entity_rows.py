@@ -13,7 +13,9 @@ from memory_mcp.families.graph.model import (
 )
 from memory_mcp.families.graph.storage.expressions import ALL_ROWS, to_json, utc
 from memory_mcp.families.graph.storage.index import add_words
+from memory_mcp.families.graph.storage.rows import active_below, row_write, row_writes
 from memory_mcp.families.graph.storage.word_index import ENTITY_TEXTS, OBSERVATION_TEXTS
+from memory_mcp.write_journal import ItemWrite
 
 
 def add_entity(tx: Write, new: NewEntity) -> Entity | None:
@@ -51,6 +53,16 @@ def add_observation(tx: Write, entity_id: str, entity_name: str, content: str) -
     return Observation(id_, entity_name, content, tx.stamp)
 
 
+def new_writes(tx: Read, entity_ids: Sequence[str]) -> list[ItemWrite]:
+    """New entities and their observations, for the journal."""
+    rows = tx.all(
+        "SELECT id FROM observations WHERE entity_id IN (SELECT value FROM json_each(:ids)) ORDER BY rowid",
+        {"ids": to_json(list(entity_ids))},
+    )
+    observations = row_writes("observation", (id_ for (id_,) in rows), "created")
+    return [*row_writes("entity", entity_ids, "created"), *observations]
+
+
 def lacking(tx: Read, entity_id: str, contents: Iterable[str]) -> list[str]:
     """Which of these observations an entity does not have, each once."""
     rows = tx.all(
@@ -84,26 +96,30 @@ def ids_of(tx: Read, names: Iterable[str]) -> dict[str, str]:
     return dict(rows)
 
 
-def delete_entities(tx: Write, ids: Iterable[str]) -> None:
-    """Mark entities as deleted, with their observations and relations."""
-    values = {"ids": to_json(list(ids)), "now": tx.stamp}
+def delete_entities(tx: Write, ids: Iterable[str]) -> list[ItemWrite]:
+    """Mark entities as deleted, with their observations and relations. Returns all that is deleted."""
+    wanted = list(ids)
+    below = {(kind, id_): None for kind, id_, _ in active_below(tx, wanted)}
+    values = {"ids": to_json(wanted), "now": tx.stamp}
     chosen = "(SELECT value FROM json_each(:ids))"
     tx.all(f"UPDATE entities SET deleted_at = :now, updated_at = :now WHERE id IN {chosen}", values)
     tx.all(f"UPDATE observations SET deleted_at = :now WHERE deleted_at IS NULL AND entity_id IN {chosen}", values)
     tx.all(f"UPDATE relations SET deleted_at = :now WHERE deleted_at IS NULL AND from_entity IN {chosen}", values)
     tx.all(f"UPDATE relations SET deleted_at = :now WHERE deleted_at IS NULL AND to_entity IN {chosen}", values)
+    return [*(row_write(*one, "deleted") for one in below), *row_writes("entity", wanted, "deleted")]
 
 
-def delete_observations(tx: Write, entity_id: str, facts: Facts) -> int:
+def delete_observations(tx: Write, entity_id: str, facts: Facts) -> list[ItemWrite]:
+    """Returns what is deleted."""
     rows = tx.all(
         """
         UPDATE observations SET deleted_at = :now
         WHERE deleted_at IS NULL AND entity_id = :entity AND content IN (SELECT value FROM json_each(:contents))
-        RETURNING 1
+        RETURNING id
         """,
         {"entity": entity_id, "contents": to_json(list(facts.contents)), "now": tx.stamp},
     )
-    return len(rows)
+    return row_writes("observation", (id_ for (id_,) in rows), "deleted")
 
 
 _ENTITY = f"entity.id, name, entity_type, {utc('created_at')}, {utc('updated_at')}"

@@ -10,6 +10,8 @@ from memory_mcp.families.graph.model import (
     Relation,
 )
 from memory_mcp.families.graph.storage.expressions import to_json, utc
+from memory_mcp.families.graph.storage.rows import row_writes
+from memory_mcp.write_journal import ItemWrite
 
 
 def add_relation(tx: Write, source_id: str, target_id: str, named: NamedRelation) -> Relation | None:
@@ -25,16 +27,17 @@ def add_relation(tx: Write, source_id: str, target_id: str, named: NamedRelation
     return Relation(id_, named.source, named.target, named.relation_type, tx.stamp) if rows else None
 
 
-def delete_relation(tx: Write, source_id: str, target_id: str, relation_type: str) -> int:
+def delete_relation(tx: Write, source_id: str, target_id: str, relation_type: str) -> list[ItemWrite]:
+    """Returns what is deleted."""
     rows = tx.all(
         """
         UPDATE relations SET deleted_at = :now
         WHERE deleted_at IS NULL AND from_entity = :source AND to_entity = :target AND relation_type = :type
-        RETURNING 1
+        RETURNING id
         """,
         {"source": source_id, "target": target_id, "type": relation_type, "now": tx.stamp},
     )
-    return len(rows)
+    return row_writes("relation", (id_ for (id_,) in rows), "deleted")
 
 
 def relations_among(tx: Read, ids: Sequence[str], limit: int) -> list[tuple[str, str, str]]:

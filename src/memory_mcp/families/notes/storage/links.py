@@ -21,15 +21,15 @@ def link(tx: Write, source: int, target: int, kind: str) -> int:
     return len(rows)
 
 
-def unlink(tx: Write, source: int, target: int) -> int:
-    """How many links were removed. A note that superseded the other no longer does."""
+def unlink(tx: Write, source: int, target: int) -> list[str]:
+    """The kinds of the links that were removed. A note that superseded the other no longer does."""
     rows = tx.all(
         "DELETE FROM note_links WHERE source_seq = :source AND target_seq = :target RETURNING kind",
         {"source": source, "target": target},
     )
     if ("supersedes",) in rows:
         refresh_superseded(tx, target)
-    return len(rows)
+    return [kind for (kind,) in rows]
 
 
 def unlink_kind(tx: Write, source: int, target: int, kind: str) -> int:

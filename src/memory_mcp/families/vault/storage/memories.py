@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def upsert(tx: Write, session_id: str, memory: NewMemory) -> bool:
-    """True if the key is new. Keeps id and created_at of an existing row, so the full-text triggers see an update."""
+def upsert(tx: Write, session_id: str, memory: NewMemory, *, exists: bool | None = None) -> bool:
+    """True if the key is new; `exists` is given by callers who know.
+
+    Keeps id and created_at of an existing row, so the full-text triggers see an update."""
     values = {
         "session_id": session_id,
         "key": memory.key,
@@ -33,10 +35,10 @@ def upsert(tx: Write, session_id: str, memory: NewMemory) -> bool:
         "embedding": None if memory.embedding is None else packed(memory.embedding),
         "now": tx.stamp,
     }
-    former = _id_of(tx, memory.scope, values)
+    is_new = _id_of(tx, memory.scope, values) is None if exists is None else not exists
     id_ = _upsert_vault(tx, values) if memory.scope == "vault" else _upsert_session(tx, values)
     index_written(tx, id_, memory)
-    if former and memory.scope == "session":
+    if not is_new and memory.scope == "session":
         tx.all(
             """
             INSERT INTO session_updates (memory_id, updated_at) VALUES (:id, :now)
@@ -44,7 +46,7 @@ def upsert(tx: Write, session_id: str, memory: NewMemory) -> bool:
             """,
             values | {"id": id_},
         )
-    return former is None
+    return is_new
 
 
 def _id_of(tx: Read, scope: MemoryScope, values: dict[str, Any]) -> int | None:
@@ -87,22 +89,38 @@ def _upsert_session(tx: Write, values: dict[str, Any]) -> int:
 def prune(tx: Write, scope: MemoryScope, session_id: str, wanted: PruneFilter) -> list[str]:
     """Delete what matches every filter, in the index too, and return the keys."""
     index_changes(tx)  # the filter by tags must see the writes of other programs
+    rows = tx.all(
+        f"DELETE FROM {scope}_memories WHERE {_prunable(scope, wanted)} RETURNING key",
+        _prune_values(wanted) | {"session_id": session_id},
+    )
+    index_changes(tx)
+    return [key for (key,) in rows]
+
+
+def matching(tx: Write, wanted: PruneFilter) -> list[tuple[Memory, bytes | None]]:
+    """The memories of the vault that match every filter, each with its vector."""
+    index_changes(tx)
+    rows = tx.all(
+        f"""
+        SELECT key, content, tags, created_at, updated_at, embedding FROM vault_memories
+        WHERE {_prunable("vault", wanted)} ORDER BY id
+        """,
+        _prune_values(wanted),
+    )
+    return [(_memory("vault", *fields), vector) for *fields, vector in rows]
+
+
+def _prunable(scope: MemoryScope, wanted: PruneFilter) -> str:
     conditions = [OWN_ROWS[scope], tagged(scope, wanted.tags)]
     if wanted.key is not None:
         conditions.append("key = :key")
     if wanted.older_than is not None:
         conditions.append("created_at < :older_than")
-    rows = tx.all(
-        f"DELETE FROM {scope}_memories WHERE {' AND '.join(conditions)} RETURNING key",
-        {
-            "session_id": session_id,
-            "key": wanted.key,
-            "older_than": wanted.older_than,
-            **tag_values(wanted.tags),
-        },
-    )
-    index_changes(tx)
-    return [key for (key,) in rows]
+    return " AND ".join(conditions)
+
+
+def _prune_values(wanted: PruneFilter) -> dict[str, Any]:
+    return {"key": wanted.key, "older_than": wanted.older_than, **tag_values(wanted.tags)}
 
 
 def count(tx: Read, scope: MemoryScope, session_id: str, tags: Sequence[str]) -> int:

@@ -1,0 +1,67 @@
+"""The rows of a graph in the journal of writes. An item is an entity, an observation or a relation."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from memory_mcp.caller import Caller
+from memory_mcp.engines.transactions import Read, Write
+from memory_mcp.errors import Conflict
+from memory_mcp.families.graph.model import ref_of
+from memory_mcp.families.graph.storage import rows
+from memory_mcp.families.writes import ItemShown
+from memory_mcp.write_journal import ItemWrite, WriteRecord
+
+OTHERS_WROTE = "others have added observations or relations to it"
+ENTITY_DELETED = "its entity is deleted"
+WRITTEN_AGAIN = "it was written again since"
+
+
+class GraphItems:
+    table = rows.WRITES
+
+    def __init__(self, project: str) -> None:
+        self._project = project
+
+    def shown(self, tx: Read, items: Sequence[str]) -> dict[str, ItemShown]:
+        found = {}
+        for kind, ids in _by_kind(items).items():
+            for id_, (name, text) in rows.entities_of(tx, kind, ids).items():
+                title = {"entity": f"{name} ({text})", "observation": f"{name}: {text}"}.get(kind, f"{name} {text}")
+                found[f"{kind}/{id_}"] = ItemShown(ref_of(self._project, name), title)
+        return found
+
+    def digests(self, tx: Read, items: Sequence[str]) -> dict[str, str]:
+        return {
+            f"{kind}/{id_}": rows.ACTIVE
+            for kind, ids in _by_kind(items).items()
+            for id_ in rows.active_rows(tx, kind, ids)
+        }
+
+    def before(self, tx: Read, record: WriteRecord) -> Any:
+        return rows.ACTIVE
+
+    def refusal(self, tx: Read, item: str, before: Any, undone: frozenset[str]) -> str | None:
+        kind, id_ = rows.split_item(item)
+        if before is None:
+            below = rows.active_below(tx, [id_]) if kind == "entity" else []
+            return OTHERS_WROTE if any(f"{other}/{one}" not in undone for other, one, _ in below) else None
+        if any(f"entity/{end}" not in undone for end in rows.missing_ends(tx, kind, id_)):
+            return ENTITY_DELETED
+        return WRITTEN_AGAIN if rows.has_equal(tx, kind, id_) else None
+
+    def restore(self, tx: Write, caller: Caller, item: str, before: Any) -> ItemWrite:
+        kind, id_ = rows.split_item(item)
+        if refused := self.refusal(tx, item, before, frozenset()):
+            raise Conflict(refused)
+        if before is None:
+            rows.delete_row(tx, kind, id_)
+            return rows.row_write(kind, id_, "deleted")
+        rows.restore_row(tx, kind, id_)
+        return rows.row_write(kind, id_, "created")
+
+
+def _by_kind(items: Sequence[str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for kind, id_ in map(rows.split_item, items):
+        found.setdefault(kind, []).append(id_)
+    return found

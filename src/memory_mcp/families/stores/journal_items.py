@@ -1,0 +1,142 @@
+"""The files of stores in the journal of writes. An item is STORE/PATH."""
+
+import base64
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+from memory_mcp.access import Tenants
+from memory_mcp.caller import Caller
+from memory_mcp.engines.transactions import Read, Write
+from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable
+from memory_mcp.families.stores.category_indexes import CategoryIndexes
+from memory_mcp.families.stores.folders import SUFFIX, StoreFolder, taken
+from memory_mcp.families.stores.model import PathParts, ref_of
+from memory_mcp.families.stores.store_access import StoreAccess
+from memory_mcp.families.writes import ItemShown, Journal
+from memory_mcp.write_journal import Action, ItemWrite, WriteRecord, WriteTable, digest
+
+log = logging.getLogger(__name__)
+
+WRITES = WriteTable("store_writes")
+
+
+def file_write(
+    store: str, path: str, before: bytes | None, after: bytes | None, changed_ns: int | None = None
+) -> ItemWrite:
+    """A file with its content before and after the write; None: there is none."""
+    action: Action = "deleted" if after is None else "created" if before is None else "updated"
+    copy = None if before is None else {"content": base64.b64encode(before).decode(), "changed_ns": changed_ns}
+    return ItemWrite(f"{store}/{path}", action, copy, None if after is None else digest(after))
+
+
+def read_removal(folder: StoreFolder, parts: PathParts) -> ItemWrite:
+    """A file that is about to be removed. One that cannot be read, as it is too large, is removed without a copy."""
+    try:
+        content, (changed_ns, *_) = folder.read_bytes(parts)
+    except AppError:
+        return ItemWrite(f"{folder.store.name}/{'/'.join(parts)}", "deleted")
+    return file_write(folder.store.name, "/".join(parts), content, None, changed_ns)
+
+
+def read_move(folder: StoreFolder, source: PathParts, target: PathParts) -> list[ItemWrite]:
+    """A file that was moved: it is new at one path, and gone from the other."""
+    moved = read_removal(folder, target)
+    copy = moved.before and base64.b64decode(moved.before["content"])
+    after = digest(copy) if copy is not None else None
+    gone = ItemWrite(f"{folder.store.name}/{'/'.join(source)}", "deleted", moved.before)
+    return [ItemWrite(moved.item, "created", after=after), gone]
+
+
+class StoreJournal:
+    """The journal of a user's stores. Unlike the files, its last entries may be lost in a power cut."""
+
+    def __init__(self, databases: Tenants, access: StoreAccess, indexes: CategoryIndexes) -> None:
+        self._databases = databases
+        self._access = access
+        self._indexes = indexes
+
+    def record(self, caller: Caller, *writes: ItemWrite) -> None:
+        """Never fails: the files are written, whether or not that can be recorded."""
+        if not writes:
+            return
+        try:
+            with self._databases.database(caller.user).write() as tx:
+                WRITES.record(tx, caller, *writes)
+        except Unavailable as exc:
+            log.warning("A write is missing in the journal of stores: %s", exc.message)
+
+    def record_for_good(self, caller: Caller, item: str) -> None:
+        """A file was deleted for good: no copy of it is kept."""
+        self.record(caller, ItemWrite(item, "deleted"))
+        with suppress(Unavailable), self._databases.database(caller.user).write() as tx:
+            WRITES.erase_copies(tx, [item])
+
+    def journals(self, caller: Caller) -> list[Journal]:
+        db = self._databases.database(caller.user)
+
+        @contextmanager
+        def write(items: Sequence[str]) -> Iterator[Write]:
+            with ExitStack() as locks:
+                for store in sorted({_split(item)[0] for item in items}):
+                    try:
+                        folder = self._access.open(caller, store)
+                    except AppError:  # it is no longer registered: its files are left alone
+                        continue
+                    locks.enter_context(folder.lock())
+                yield locks.enter_context(db.write())
+
+        return [Journal(StoreItems(self._access, self._indexes, caller), db.read, write)]
+
+
+class StoreItems:
+    table = WRITES
+
+    def __init__(self, access: StoreAccess, indexes: CategoryIndexes, caller: Caller) -> None:
+        self._access = access
+        self._indexes = indexes
+        self._caller = caller
+
+    def shown(self, tx: Read, items: Sequence[str]) -> dict[str, ItemShown]:
+        return {
+            item: ItemShown(ref_of(store, "/".join(parts)), item) for item in items for store, parts in [_split(item)]
+        }
+
+    def digests(self, tx: Read, items: Sequence[str]) -> dict[str, str]:
+        found = ((item, self._content(item)) for item in items)
+        return {item: digest(content) for item, content in found if content is not None}
+
+    def before(self, tx: Read, record: WriteRecord) -> Any:
+        return WRITES.before(tx, record.number)
+
+    def refusal(self, tx: Read, item: str, before: Any, undone: frozenset[str]) -> str | None:
+        return None
+
+    def restore(self, tx: Write, caller: Caller, item: str, before: Any) -> ItemWrite:
+        store, parts = _split(item)
+        folder = self._access.open(self._caller, store)
+        now = self._content(item)
+        content = None if before is None else base64.b64decode(before["content"])
+        if content is None:
+            folder.remove(parts)
+        elif now is None:
+            if not folder.add_file((*parts[:-1], parts[-1] + SUFFIX), content, before["changed_ns"]):
+                raise taken(parts, "path")
+        elif not folder.replace(parts, content, folder.read_bytes(parts)[1]):
+            raise Conflict(f"Another program is changing {item!r}.")
+        self._indexes.update(self._caller, folder, parts[:-1], is_new=True)
+        return file_write(store, "/".join(parts), now, content, before and before["changed_ns"])
+
+    def _content(self, item: str) -> bytes | None:
+        store, parts = _split(item)
+        try:
+            return self._access.open(self._caller, store).read_bytes(parts)[0]
+        except NotFound:
+            return None
+
+
+def _split(item: str) -> tuple[str, PathParts]:
+    """The store and the path."""
+    store, *parts = item.split("/")
+    return store, tuple(parts)

@@ -1,0 +1,20 @@
+-- The journal of writes, as the SQLite migration 0003 makes it.
+CREATE TABLE vault_writes (
+    tenant tenant_id,
+    number     bigint           NOT NULL DEFAULT memory.next_number('vault_writes'),
+    at         text COLLATE "C" NOT NULL,
+    source     text COLLATE "C" NOT NULL,
+    client     text COLLATE "C" NOT NULL,
+    key_id     text COLLATE "C",
+    key_name   text COLLATE "C",
+    session_id text COLLATE "C",
+    item       text COLLATE "C" NOT NULL,
+    action     text COLLATE "C" NOT NULL,
+    before     text COLLATE "C",
+    after      text COLLATE "C",
+    undo_id    text COLLATE "C",
+    undoes     bigint,
+    PRIMARY KEY (tenant, number)
+);
+CREATE INDEX vault_writes_by_item ON vault_writes (tenant, item, number);
+CREATE INDEX vault_writes_with_copies ON vault_writes (tenant, at) WHERE before IS NOT NULL;

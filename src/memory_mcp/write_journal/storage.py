@@ -1,0 +1,184 @@
+"""SQL of journals. Each database has its own table, of the same columns and of its own name."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_mcp.caller import Caller
+from memory_mcp.clock import precise_stamp
+from memory_mcp.engines.transactions import Read, Row, Write
+from memory_mcp.write_journal.model import (
+    COPY_LIFETIME,
+    MAX_RECORDS,
+    ItemWrite,
+    WriteGroup,
+    WriteQuery,
+    Writer,
+    WriteRecord,
+)
+
+TRIM_INTERVAL = 128  # records between two searches for expired copies
+
+_COLUMNS = "at, source, client, key_id, key_name, session_id, undo_id, undoes, item, action, before, after"
+_COMMON = ":at, :source, :client, :key_id, :key_name, :session_id, :undo_id, :undoes"
+_FIELDS = "number, at, source, client, key_id, key_name, session_id, item, action, after, undo_id, undoes"
+
+
+@dataclass(frozen=True)
+class WriteTable:
+    """The table of one journal."""
+
+    name: str
+
+    def record(self, tx: Write, caller: Caller, *writes: ItemWrite, undoes: int | None = None) -> None:
+        """Add what a transaction wrote, in this transaction."""
+        if not writes:
+            return
+        common = {
+            "at": tx.precise_stamp,
+            "source": caller.source,
+            "client": caller.client,
+            "key_id": caller.key_id,
+            "key_name": caller.key_name,
+            "session_id": caller.session_id,
+            "undo_id": caller.undo_id,
+            "undoes": undoes,
+        }
+        rows = self._add_one(tx, common, writes[0]) if len(writes) == 1 else self._add_several(tx, common, writes)
+        last = max(number for (number,) in rows)
+        if last % TRIM_INTERVAL < len(rows):
+            self._trim(tx, last)
+
+    def _add_one(self, tx: Write, common: dict[str, Any], one: ItemWrite) -> list[Row]:
+        """Faster than JSON, for the usual write."""
+        return tx.all(
+            f"""
+            INSERT INTO {self.name} ({_COLUMNS})
+            VALUES ({_COMMON}, :item, :action, :before, :after) RETURNING number
+            """,
+            common | _item_values(one),
+        )
+
+    def _add_several(self, tx: Write, common: dict[str, Any], writes: Sequence[ItemWrite]) -> list[Row]:
+        return tx.all(
+            f"""
+            INSERT INTO {self.name} ({_COLUMNS})
+            SELECT {_COMMON}, value ->> 'item', value ->> 'action', value ->> 'before', value ->> 'after'
+            FROM json_each(:items) ORDER BY key RETURNING number
+            """,
+            common | {"items": _json([_item_values(one) for one in writes])},
+        )
+
+    def _trim(self, tx: Write, last: int) -> None:
+        """Erase expired copies, and the records beyond the limit."""
+        tx.all(f"DELETE FROM {self.name} WHERE number <= :last", {"last": last - MAX_RECORDS})
+        tx.all(
+            f"UPDATE {self.name} SET before = NULL WHERE before IS NOT NULL AND at < :then",
+            {"then": precise_stamp(tx.now - COPY_LIFETIME)},
+        )
+
+    def erase_copies(self, tx: Write, items: Iterable[str]) -> None:
+        """Erase the former states of items that were deleted for good."""
+        tx.all(
+            f"""
+            UPDATE {self.name} SET before = NULL
+            WHERE item IN (SELECT value FROM json_each(:items)) AND before IS NOT NULL
+            """,
+            {"items": _json(list(items))},
+        )
+
+    def find(self, tx: Read, query: WriteQuery, limit: int) -> list[WriteRecord]:
+        """The newest first."""
+        rows = tx.all(
+            f"SELECT {_FIELDS} FROM {self.name} WHERE {_condition(query)} ORDER BY number DESC LIMIT :limit",
+            {**_values(query), "limit": limit},
+        )
+        return [_record(row) for row in rows]
+
+    def chosen(self, tx: Read, query: WriteQuery) -> dict[str, set[int]]:
+        """The numbers of the records that match, by item."""
+        found: dict[str, set[int]] = {}
+        for number, item in tx.all(f"SELECT number, item FROM {self.name} WHERE {_condition(query)}", _values(query)):
+            found.setdefault(item, set()).add(number)
+        return found
+
+    def groups(self, tx: Read, query: WriteQuery) -> list[WriteGroup]:
+        """The writes that match, by day and writer, the newest first."""
+        rows = tx.all(
+            f"""
+            SELECT substr(at, 1, 10) AS day, source, client, key_id, key_name, count(*), min(at), max(at)
+            FROM {self.name} WHERE {_condition(query)}
+            GROUP BY substr(at, 1, 10), source, client, key_id, key_name ORDER BY 8 DESC
+            """,
+            _values(query),
+        )
+        return [WriteGroup(*row) for row in rows]
+
+    def history(self, tx: Read, items: Sequence[str]) -> dict[str, list[WriteRecord]]:
+        """All records of each item, the oldest first."""
+        found: dict[str, list[WriteRecord]] = {item: [] for item in items}
+        rows = tx.all(
+            f"SELECT {_FIELDS} FROM {self.name} WHERE item IN (SELECT value FROM json_each(:items)) ORDER BY number",
+            {"items": _json(list(items))},
+        )
+        for row in rows:
+            one = _record(row)
+            found[one.item].append(one)
+        return found
+
+    def last_writers(self, tx: Read, items: Iterable[str]) -> dict[str, Writer]:
+        """Who last wrote each item. Items that were written before there was a journal are left out."""
+        rows = tx.all(
+            f"""
+            SELECT {_FIELDS} FROM {self.name} WHERE number IN (
+                SELECT max(number) FROM {self.name} WHERE item IN (SELECT value FROM json_each(:items)) GROUP BY item
+            )
+            """,
+            {"items": _json(list(items))},
+        )
+        return {one.item: one.writer for one in map(_record, rows)}
+
+    def before(self, tx: Read, number: int) -> Any:
+        """The state before a write; None if no copy is kept."""
+        row = tx.one(f"SELECT before FROM {self.name} WHERE number = :number", {"number": number})
+        return None if row is None or row[0] is None else json.loads(row[0])
+
+
+def _condition(query: WriteQuery) -> str:
+    conditions = {
+        "lower(client) = lower(:client)": query.client,
+        "(key_id = :key OR key_name = :key OR 'mmcp_' || substr(key_id, 1, 8) = :key)": query.key,
+        "source = :source": query.source,
+        "at >= :since": query.since,
+        "at < :until": query.until,
+        "undo_id = :undo_id": query.undo_id,
+        "number IN (SELECT CAST(value AS BIGINT) FROM json_each(:numbers))": query.numbers,
+    }
+    return " AND ".join(["TRUE", *(text for text, wanted in conditions.items() if wanted is not None)])
+
+
+def _values(query: WriteQuery) -> dict[str, Any]:
+    return {
+        "client": query.client,
+        "key": query.key,
+        "source": query.source,
+        "since": query.since,
+        "until": query.until,
+        "undo_id": query.undo_id,
+        "numbers": _json(sorted(query.numbers or ())),
+    }
+
+
+def _item_values(one: ItemWrite) -> dict[str, Any]:
+    before = None if one.before is None else _json(one.before)
+    return {"item": one.item, "action": one.action, "before": before, "after": one.after}
+
+
+def _record(row: Sequence[Any]) -> WriteRecord:
+    number, at, source, client, key_id, key_name, session_id, *rest = row
+    return WriteRecord(number, at, Writer(source, client, key_id, key_name, session_id), *rest)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

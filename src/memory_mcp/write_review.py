@@ -1,0 +1,244 @@
+"""Reviewing and undoing what clients wrote, in all families, from the journals that these declare."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+from memory_mcp.caller import Caller, Scope
+from memory_mcp.clock import new_id
+from memory_mcp.errors import AppError, Invalid
+from memory_mcp.families.family import OpenFamily
+from memory_mcp.families.writes import Journal
+from memory_mcp.write_journal import ItemUndo, WriteGroup, WriteQuery, WriteRecord, undo
+
+MAX_ITEMS_PER_TRANSACTION = 200  # other writers wait meanwhile
+MAX_SHOWN = 1000  # items of a report
+
+
+@dataclass(frozen=True)
+class ReviewQuery:
+    """Which writes are wanted: those that match all of the fields."""
+
+    writes: WriteQuery = field(default_factory=WriteQuery)
+    families: frozenset[str] | None = None
+    ids: frozenset[str] | None = None  # of single writes
+
+
+@dataclass(frozen=True)
+class ReviewedWrite:
+    id: str
+    family: str
+    group: str  # the project, of a graph
+    record: WriteRecord
+    ref: str | None  # None: the memory no longer exists
+    title: str
+    is_undone: bool
+
+
+@dataclass(frozen=True)
+class ReviewedGroup:
+    """The writes of one writer on one day, in all families."""
+
+    group: WriteGroup
+    families: dict[str, int]  # how many writes
+
+
+@dataclass(frozen=True)
+class ReviewedUndo:
+    """What an undo does, or did, with one memory."""
+
+    family: str
+    ref: str | None
+    title: str
+    undo: ItemUndo
+
+
+@dataclass
+class UndoReport:
+    undo_id: str | None  # None: a preview
+    deleted: int = 0
+    restored: int = 0
+    left: int = 0
+    items: list[ReviewedUndo] = field(default_factory=list)  # at most MAX_SHOWN
+    incomplete: dict[str, str] = field(default_factory=dict)  # families that cannot be read, and why
+
+    def add(self, several: Iterable[ReviewedUndo]) -> None:
+        for one in several:
+            self.deleted += one.undo.outcome == "delete"
+            self.restored += one.undo.outcome == "restore"
+            self.left += one.undo.outcome == "left"
+            if len(self.items) < MAX_SHOWN:
+                self.items.append(one)
+
+
+@dataclass(frozen=True)
+class WritesPage:
+    writes: list[ReviewedWrite]
+    incomplete: dict[str, str]
+
+
+@dataclass(frozen=True)
+class GroupsPage:
+    groups: list[ReviewedGroup]
+    incomplete: dict[str, str]
+
+
+class WriteReview:
+    """A user's own writes: those of all their clients and keys."""
+
+    def __init__(self, opened: Mapping[str, OpenFamily[Any]], publish: Callable[[str, str], None]) -> None:
+        """`publish` is called with the user and the family after an undo."""
+        self._opened = opened
+        self._publish = publish
+
+    def writes(self, caller: Caller, query: ReviewQuery, limit: int) -> WritesPage:
+        """The newest first."""
+        incomplete: dict[str, str] = {}
+        found = [
+            _reviewed(family, journal, wanted, limit)
+            for family, journal, wanted in self._journals(caller, query, incomplete)
+        ]
+        newest = merge(*found, key=lambda one: one.record.at, reverse=True)
+        return WritesPage(list(islice(newest, limit)), incomplete)
+
+    def groups(self, caller: Caller, query: ReviewQuery) -> GroupsPage:
+        """By day and writer, the newest first."""
+        incomplete: dict[str, str] = {}
+        found: dict[tuple[str, ...], ReviewedGroup] = {}
+        for family, journal, wanted in self._journals(caller, query, incomplete):
+            with journal.read() as tx:
+                groups = journal.items.table.groups(tx, wanted)
+            for one in groups:
+                key = (one.day, one.source, one.client, one.key_id or "", one.key_name or "")
+                found[key] = _joined(found.get(key), one, family)
+        return GroupsPage(sorted(found.values(), key=lambda one: one.group.last_at, reverse=True), incomplete)
+
+    def preview(self, caller: Caller, query: ReviewQuery) -> UndoReport:
+        """What an undo would do now. Nothing is changed."""
+        report = UndoReport(None)
+        for family, journal, wanted in self._journals(caller, query, report.incomplete):
+            with journal.read() as tx:
+                chosen = journal.items.table.chosen(tx, wanted)
+                steps, left = undo.plan(tx, journal.items, chosen) if journal.can_undo else ([], _refused(chosen))
+                planned = [*map(undo.outcome, steps), *undo.partly_left(steps), *left]
+                report.add(_shown(family, journal, planned))
+        return report
+
+    def undo(self, caller: Caller, query: ReviewQuery) -> UndoReport:
+        """Undo the writes that match. What others changed later is left alone. The undo can be undone: its writes have
+        its id. Raises Forbidden without the scopes to write and delete."""
+        caller.require(Scope.WRITE)
+        caller.require(Scope.DELETE)
+        report = UndoReport(new_id())
+        undoing = replace(caller, undo_id=report.undo_id)
+        for family, journal, wanted in self._journals(undoing, query, report.incomplete):
+            with journal.read() as tx:
+                chosen = journal.items.table.chosen(tx, wanted)
+            if not journal.can_undo:
+                report.add(_shown(family, journal, _refused(chosen)))
+                continue
+            for some in _portions(chosen):
+                with journal.write(list(some)) as writing:
+                    done = undo.run(writing, undoing, journal.items, some)
+                journal.publish([one.item for one in done if one.outcome != "left"])
+                report.add(_shown(family, journal, done))
+            if chosen:
+                self._publish(caller.user, family)
+        return report
+
+    def _journals(
+        self, caller: Caller, query: ReviewQuery, incomplete: dict[str, str]
+    ) -> Iterator[tuple[str, Journal, WriteQuery]]:
+        """The journals that may have such writes, each with the query for it."""
+        numbers = _numbers(query.ids) if query.ids is not None else None
+        for name, one in self._opened.items():
+            is_wanted = name in caller.families and name in (query.families or self._opened)
+            if one.family.journals is None or not is_wanted:
+                continue
+            try:
+                for journal in one.family.journals(one.operations, caller):
+                    if numbers is None:
+                        yield name, journal, query.writes
+                    elif mine := numbers.get((name, journal.group)):
+                        yield name, journal, replace(query.writes, numbers=frozenset(mine))
+            except AppError as exc:
+                incomplete[name] = exc.public_message
+
+
+def _numbers(ids: Iterable[str]) -> dict[tuple[str, str], set[int]]:
+    """The numbers of single writes, by family and group. Raises Invalid for an id that is none of ours."""
+    found: dict[tuple[str, str], set[int]] = {}
+    for id_ in ids:
+        family, _, rest = id_.partition(":")
+        group, _, number = rest.rpartition(":")
+        if not (number.isascii() and number.isdigit() and len(number) < 19):
+            raise Invalid(f"{id_!r} is no id of a write.", field="ids")
+        found.setdefault((family, group), set()).add(int(number))
+    return found
+
+
+def _id_of(family: str, group: str, number: int) -> str:
+    return f"{family}:{group}:{number}" if group else f"{family}:{number}"
+
+
+def _reviewed(family: str, journal: Journal, query: WriteQuery, limit: int) -> list[ReviewedWrite]:
+    with journal.read() as tx:
+        records = journal.items.table.find(tx, query, limit)
+        items = list(dict.fromkeys(one.item for one in records))
+        shown = journal.items.shown(tx, items)
+        undone = {
+            number
+            for history in journal.items.table.history(tx, items).values()
+            for number in undo.undone_numbers(history)
+        }
+    return [
+        ReviewedWrite(
+            _id_of(family, journal.group, one.number),
+            family,
+            journal.group,
+            one,
+            ref=shown[one.item].ref if one.item in shown else None,
+            title=shown[one.item].title if one.item in shown else one.item,
+            is_undone=one.number in undone,
+        )
+        for one in records
+    ]
+
+
+def _joined(known: ReviewedGroup | None, one: WriteGroup, family: str) -> ReviewedGroup:
+    if known is None:
+        return ReviewedGroup(one, {family: one.count})
+    group = replace(
+        known.group,
+        count=known.group.count + one.count,
+        first_at=min(known.group.first_at, one.first_at),
+        last_at=max(known.group.last_at, one.last_at),
+    )
+    return ReviewedGroup(group, {**known.families, family: known.families.get(family, 0) + one.count})
+
+
+def _portions(chosen: Mapping[str, set[int]]) -> Iterator[dict[str, set[int]]]:
+    """Some items at a time, the ones last written first: an observation before its entity."""
+    items = sorted(chosen, key=lambda item: max(chosen[item]), reverse=True)
+    for start in range(0, len(items), MAX_ITEMS_PER_TRANSACTION):
+        yield {item: chosen[item] for item in items[start : start + MAX_ITEMS_PER_TRANSACTION]}
+
+
+def _refused(chosen: Mapping[str, set[int]]) -> list[ItemUndo]:
+    return [ItemUndo(item, "left", len(numbers), "its writes cannot be undone") for item, numbers in chosen.items()]
+
+
+def _shown(family: str, journal: Journal, undone: Sequence[ItemUndo]) -> list[ReviewedUndo]:
+    with journal.read() as tx:
+        shown = journal.items.shown(tx, [one.item for one in undone])
+    return [
+        ReviewedUndo(
+            family,
+            shown[one.item].ref if one.item in shown else None,
+            shown[one.item].title if one.item in shown else one.item,
+            one,
+        )
+        for one in undone
+    ]

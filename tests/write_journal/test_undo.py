@@ -1,0 +1,142 @@
+"""The journal of writes on each engine, through the operations of the families that have tables in both."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.caller import ALL_SCOPES, Caller, Scope
+from memory_mcp.cli.common import new_session
+from memory_mcp.errors import Forbidden
+from memory_mcp.families.graph.answers import Skip
+from memory_mcp.families.graph.model import Facts, NamedRelation, NewEntity
+from memory_mcp.families.notes.model import Author, NewNote, Revision
+from memory_mcp.families.vault.model import MemoryQuery, NewMemory, PruneFilter
+from memory_mcp.sessions import Session
+from memory_mcp.write_journal import WriteQuery, Writer
+from memory_mcp.write_journal.model import COPY_LIFETIME
+from memory_mcp.write_journal.storage import TRIM_INTERVAL
+from memory_mcp.write_review import ReviewQuery
+from tests.conftest import Clock
+
+MALLORY = ReviewQuery(WriteQuery(client="mallory"))
+
+
+def caller(client: str) -> Caller:
+    return Caller("local", ALL_SCOPES, frozenset({"vault", "notes", "graph"}), client=client)
+
+
+@pytest.fixture
+def session() -> Session:
+    return new_session(caller("alice"))
+
+
+def commit(app: App, session: Session, client: str, content: str, key: str = "bank") -> None:
+    vector = (1.0, 0.0, 0.0)
+    app.vault.commit(caller(client), session, NewMemory("vault", key, content, ("money",), vector))
+
+
+def content_of(app: App, key: str = "bank") -> list[str]:
+    found = app.vault.search(caller("alice"), new_session(caller("alice")), MemoryQuery("account", "vault"))
+    return [hit.content for hit in found.results if hit.key == key]
+
+
+def test_the_vault_gets_back_text_tags_times_and_vector(app: App, session: Session, clock: Clock) -> None:
+    commit(app, session, "alice", "account 1")
+    was = list(app.vault.everything(caller("alice")))
+    clock.now += timedelta(hours=1)
+    app.vault.commit(caller("mallory"), session, NewMemory("vault", "bank", "account 2"))
+    app.vault.prune(caller("mallory"), session, PruneFilter("vault", "bank"))
+    report = app.write_review.undo(caller("alice"), MALLORY)
+    assert (report.restored, report.left, report.incomplete) == (1, 0, {})
+    assert list(app.vault.everything(caller("alice"))) == was
+    assert content_of(app) == ["account 1"]
+    app.write_review.undo(caller("alice"), ReviewQuery(WriteQuery(undo_id=report.undo_id)))
+    assert content_of(app) == []
+
+
+def test_only_the_writes_after_another_writers_are_undone(app: App, session: Session) -> None:
+    for client, content in (("mallory", "account 1"), ("alice", "account 2"), ("mallory", "account 3")):
+        commit(app, session, client, content)
+    report = app.write_review.undo(caller("alice"), MALLORY)
+    assert [(one.undo.outcome, one.undo.why) for one in report.items] == [
+        ("restore", None),
+        ("left", "it was changed later by alice"),
+    ]
+    assert content_of(app) == ["account 2"]
+
+
+def test_a_graph_gets_back_its_rows_and_finds_them(app: App, session: Session) -> None:
+    alice, mallory = caller("alice"), caller("mallory")
+    app.graph.create_project(alice, session, "p", "")
+    app.graph.create_entities(
+        alice, session, "p", [NewEntity("Berta", "person", ("saves",)), NewEntity("Bank", "firm")]
+    )
+    app.graph.create_relations(alice, session, "p", [NamedRelation("Berta", "Bank", "trusts")])
+    app.graph.delete_entities(mallory, session, "p", ["Berta"])
+    app.graph.add_observations(mallory, session, "p", [Facts("Bank", ("is bankrupt",))])
+    report = app.write_review.undo(alice, MALLORY)
+    assert (report.deleted, report.restored, report.left) == (1, 3, 0)
+    assert [one.name for one in app.graph.search(alice, session, "p", "saves", 5).entities] == ["Berta"]
+    assert app.graph.search(alice, session, "p", "bankrupt", 5).entities == []
+    assert len(app.graph.open_nodes(alice, session, "p", ["Berta"], Skip()).relations) == 1
+
+
+def test_a_name_that_was_taken_since_is_left_alone(app: App, session: Session) -> None:
+    alice, mallory = caller("alice"), caller("mallory")
+    app.graph.create_project(alice, session, "p", "")
+    app.graph.create_entities(alice, session, "p", [NewEntity("Berta", "person", ("saves",))])
+    app.graph.delete_entities(mallory, session, "p", ["Berta"])
+    app.graph.create_entities(alice, session, "p", [NewEntity("Berta", "aunt")])
+    report = app.write_review.undo(alice, MALLORY)
+    assert {one.undo.why for one in report.items} == {"it was written again since", "its entity is deleted"}
+    assert [one.entity_type for one in app.graph.open_nodes(alice, session, "p", ["Berta"], Skip()).entities] == [
+        "aunt"
+    ]
+
+
+def test_a_note_gets_its_former_version(app: App, session: Session) -> None:
+    alice, mallory = caller("alice"), caller("mallory")
+    author = Author("mcp", "x", session.id)
+    note = app.notes.writer.create(alice, author, NewNote("Pay 1 to #berta", tags=("money",), metadata={"a": 1}))
+    app.notes.writer.update(mallory, author, note.id, Revision(content="Pay 2 to #mallory", tags=(), namespace="away"))
+    app.notes.writer.delete(mallory, note.id, soft=True)
+    assert app.write_review.undo(alice, MALLORY).restored == 1
+    now = app.notes.reader.read(alice, note.id)
+    assert replace(now, version=note.version, updated_at=note.updated_at, similar=note.similar) == note
+    assert now.version == 4
+
+
+def test_copies_expire_and_records_stay(app: App, session: Session, clock: Clock) -> None:
+    commit(app, session, "alice", "account 1")
+    commit(app, session, "mallory", "account 2")
+    clock.now += COPY_LIFETIME + timedelta(days=1)
+    for number in range(TRIM_INTERVAL):
+        commit(app, session, "alice", "something", key=f"k{number}")
+    report = app.write_review.preview(caller("alice"), MALLORY)
+    assert [one.undo.why for one in report.items] == ["no copy of its former state is kept"]
+    assert len(app.write_review.writes(caller("alice"), MALLORY, 10).writes) == 1
+
+
+def test_an_undo_needs_both_scopes(app: App, session: Session) -> None:
+    commit(app, session, "mallory", "account 1")
+    for scope in (Scope.WRITE, Scope.DELETE):
+        with pytest.raises(Forbidden):
+            app.write_review.undo(replace(caller("alice"), scopes=ALL_SCOPES - {scope}), MALLORY)
+    assert content_of(app) == ["account 1"]
+
+
+def test_a_writer_is_named_in_a_few_words() -> None:
+    assert [
+        str(one) for one in (Writer("mcp", "cursor", "1", "laptop"), Writer("cli", ""), Writer("import", "mem0"))
+    ] == [
+        "cursor with key laptop",
+        "command line",
+        "import of mem0",
+    ]
+    assert [str(one) for one in (Writer("mcp", ""), Writer("ui", "web app"), Writer("hook", "claude-code"))] == [
+        "unnamed client",
+        "web app",
+        "hook of claude-code",
+    ]
