@@ -1,4 +1,4 @@
-"""What the web app's Home costs: `make bench-home`. Its three requests, with few notes and with many, alternately.
+"""What the web app's Home costs: `make bench-home`. Its requests, with few notes and with many, alternately.
 
 For comparison, a request that does nothing (`/healthz`) shows the cost of HTTP itself.
 """
@@ -20,14 +20,16 @@ import httpx
 from benchmarks import seeded
 from benchmarks.figures import Timed, introduction, load, ms, print_table
 
-GOAL = 1.5  # times the p50 with the fewest notes, all three together
+GOAL = 1.5  # times the p50 with the fewest notes, all of Home together
 REQUESTS = {
     "overview": "/api/overview",
     "analytics": "/api/mcp/memory/analytics?days=30",
-    "recent": "/api/recent?limit=12",
+    "recent": "/api/recent?limit=30&text=true",
+    "attention": "/api/notes/attention",
+    "pairs": "/api/notes/pairs",
     "nothing": "/healthz",
 }
-HOME = ("overview", "analytics", "recent")
+HOME = ("overview", "analytics", "recent", "attention", "pairs")
 
 
 @dataclass(frozen=True)

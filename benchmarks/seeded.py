@@ -1,7 +1,14 @@
-"""Files with many notes, made in seconds: the notes are kept by our own storage, their vectors are drawn by lot."""
+"""Files with many notes: the notes are kept by our own storage, their vectors are drawn by lot.
+
+100,000 notes take minutes to write. So each file is written once, to the user's cache, and copied from there until the
+code that wrote it changes.
+"""
 
 import hashlib
 import itertools
+import os
+import shutil
+import tempfile
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +18,9 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import texts
 from benchmarks.texts import Texts
+from memory_mcp import engines, families, search, search_index
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import precise_stamp
 from memory_mcp.embedding import Space, model_files
@@ -39,7 +48,33 @@ MERGES = 200  # at most: what a server does in as many pauses
 
 
 def notes_file(path: Path, count: int) -> None:
-    """This many notes in a file."""
+    """This many notes in a file, the last of them written when the file was."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "memory-mcp-benchmarks"
+    stored = cache / f"notes-{count}-{_version()}.db"
+    if not stored.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            _write(Path(scratch) / path.name, count)
+            for former in cache.glob(f"notes-{count}-*.db"):
+                former.unlink(missing_ok=True)
+            (Path(scratch) / path.name).rename(stored)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(stored, path)
+
+
+def _version() -> str:
+    """Of the code that decides what is in the file."""
+    sources = [Path(__file__), Path(texts.__file__)]
+    for package in (families.notes, search, search_index, engines.sqlite):
+        sources += sorted(Path(package.__path__[0]).rglob("*.*"))
+    digest = hashlib.sha256()
+    for source in sources:
+        if source.suffix in (".py", ".sql"):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _write(path: Path, count: int) -> None:
     with closing(Database(path, schema.SCHEMA, backups=path.parent, durability="normal")) as db:
         fill(db, count)
         index_merge = IndexMerge("notes_words", lambda: [db])
@@ -99,8 +134,8 @@ def bare_file(path: Path, count: int) -> None:
     """The texts of the same notes in nothing but a full-text table."""
     connection = bare_connection(path)
     connection.execute("CREATE VIRTUAL TABLE bare USING fts5(text, tokenize = 'porter')")
-    texts = ((bare_text(note),) for note in Texts(SEED).notes(count))
-    while batch := list(itertools.islice(texts, NOTES_PER_TRANSACTION)):
+    rows = ((bare_text(note),) for note in Texts(SEED).notes(count))
+    while batch := list(itertools.islice(rows, NOTES_PER_TRANSACTION)):
         with connection:
             connection.executemany("INSERT INTO bare (text) VALUES (?)", batch)
     connection.execute("INSERT INTO bare (bare) VALUES ('optimize')")

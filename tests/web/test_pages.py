@@ -26,6 +26,7 @@ PAGES = {
     "/portals": "Tables",
     "/memories/pairs": "Similar notes",
     "/portals/tests/shop?table=refunds": "Portal mem://tests/shop",
+    "/portals/tests/shop?tab=charts&by=buyer": "Portal mem://tests/shop",
     "/portals/tests/shop?tab=schema": "Portal mem://tests/shop",
     "/portals/tests/shop?tab=sql&query=SELECT+1": "Portal mem://tests/shop",
     "/portals/tests/shop?tab=statistics": "Portal mem://tests/shop",

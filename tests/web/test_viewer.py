@@ -453,6 +453,39 @@ def test_a_person_chooses_the_chart_and_finds_its_query_again(page: Page, here: 
     expect(page.get_by_role("list", name="Saved queries")).to_have_count(0)
 
 
+def test_a_person_makes_a_chart_of_expenses_by_month_and_kind_without_a_query(
+    page: Page, here: Site, tmp_path: Path
+) -> None:
+    costs = {"rent": 20, "food": 10}
+    lines = [f"2026-{month:02}-05,{kind},{month * cost}" for month in (1, 2, 4) for kind, cost in costs.items()]
+    (tmp_path / "costs.csv").write_text("\n".join(["Date,Kind,Amount", *lines]), encoding="utf-8")
+    in_the_web_app(page)
+    page.get_by_label("File to import").set_input_files(tmp_path / "costs.csv")
+    page.get_by_role("button", name="Import", exact=True).click()
+    expect(page.get_by_role("grid", name="Rows of costs")).to_be_visible()
+    page.get_by_role("button", name="Charts").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("img", name="Chart of total of Amount by Date per month")).to_be_visible()
+    choices = page.get_by_role("group", name="What is drawn")
+    choices.get_by_label("a series for each").select_option("Kind")
+    drawn = page.get_by_role("img", name="Chart of total of Amount of each Kind by Date per month")
+    expect(drawn.locator(".u-legend .u-series .u-label").filter(has_text=re.compile(r"\w"))).to_have_text(
+        ["rent", "food"]
+    )
+    choices.get_by_label("drawn as").select_option("Bars")
+    page.reload()  # the address has the choices
+    expect(choices.get_by_label("drawn as")).to_have_value("bars")
+    page.get_by_text("Numbers", exact=True).click()
+    numbers = page.get_by_role("region", name="Numbers: Chart of total")
+    expect(numbers.get_by_role("row")).to_have_text(
+        ["Namerentfood", "Jan 20262010", "Feb 20264020", "Mar 202600", "Apr 20268040"]
+    )
+    assert_accessible(page)
+    page.get_by_role("button", name="Open as SQL").click()
+    expect(page.get_by_label("SQL query")).to_contain_text("toStartOfMonth")
+    expect(page.get_by_text("6 rows")).to_be_visible()
+
+
 def test_a_file_is_shown_before_it_is_imported(page: Page, here: Site, tmp_path: Path) -> None:
     (tmp_path / "expenses.csv").write_text("Month,Kind of cost,Sum\n2026-01-31,rent,900\n", encoding="utf-8")
     in_the_web_app(page)

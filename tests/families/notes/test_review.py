@@ -6,7 +6,9 @@ import pytest
 
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.embedding import worker
+from memory_mcp.engines.transactions import Read
 from memory_mcp.families.notes.review import kind_of_pair
+from memory_mcp.search_index.vector_search import VectorSearch
 from tests.embedding.servers import needs_model, server
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
@@ -60,6 +62,35 @@ def test_notes_are_paired_within_their_namespace_unless_they_are_linked_or_super
         assert notes.app.notes.review.attention(ME).superseded == 1
 
 
+@needs_model
+def test_a_note_is_compared_with_all_others_once_for_each_text_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "MAX_WAIT_S", 15.0)
+    compared: list[int] = []
+    near_text = VectorSearch.near_text
+
+    def count(search: VectorSearch, tx: Read, seq: int, min_cosine: float = 1.0) -> dict[int, float]:
+        compared.append(seq)
+        return near_text(search, tx, seq, min_cosine)
+
+    with server(tmp_path, embedder="builtin") as notes:
+        review = notes.app.notes.review
+        old = str(notes.call("memory_create", content=AT_TWO)["id"])
+        notes.call("memory_create", content="Tea calms me.")
+        monkeypatch.setattr(VectorSearch, "near_text", count)
+        review.pairs(ME, None, 30)
+        assert len(compared) == 2
+        review.pairs(ME, None, 30)
+        assert len(compared) == 2
+        notes.call("memory_create", content=AT_FIVE)
+        compared.clear()  # the answer names the nearest note, too
+        assert len(review.pairs(ME, None, 30).pairs) == 1
+        assert len(compared) == 1
+        notes.call("memory_update", id=old, content="Coffee keeps me awake.")
+        assert review.pairs(ME, None, 30).pairs == []
+
+
 def test_the_review_goes_on_with_older_notes(tmp_path: Path) -> None:
     with server(tmp_path, embedder="none") as notes:
         texts = ["Coffee keeps me awake", "Tea calms me", "Coffee keeps me awake", "Tea calms me"]
@@ -72,4 +103,4 @@ def test_the_review_goes_on_with_older_notes(tmp_path: Path) -> None:
             if after is None:
                 break
         tea, coffee = {ids[1], ids[3]}, {ids[0], ids[2]}
-        assert found == [[tea], [coffee], [tea], [coffee], []]
+        assert found == [[tea], [coffee], [], [], []]  # each pair once, with the newer note

@@ -17,9 +17,10 @@ interface Props {
   series: Series[]
   label: string
   timeRange?: [number, number] // of the axis, in seconds since 1970
+  heightPx?: number
 }
 
-const HEIGHT_PX = 200
+const DEFAULT_HEIGHT_PX = 200
 const MAX_NUMBERS = 200
 const DAY_S = 86_400
 const BAR_SHARE = 0.7 // of the distance between two places
@@ -84,7 +85,7 @@ function lines(
   ]
 }
 
-function draw(element: HTMLElement, { x, series, timeRange }: Props): uPlot {
+function draw(element: HTMLElement, { x, series, timeRange, heightPx = DEFAULT_HEIGHT_PX }: Props): uPlot {
   const color = (name: string) => getComputedStyle(element).getPropertyValue(name).trim() || '#888'
   const isTime = typeof x[0] === 'number'
   const places = x.map((at, index) => (typeof at === 'number' ? at : index))
@@ -93,7 +94,7 @@ function draw(element: HTMLElement, { x, series, timeRange }: Props): uPlot {
   return new uPlot(
     {
       width: element.clientWidth || 400,
-      height: HEIGHT_PX,
+      height: heightPx,
       legend: { show: series.length > 1, live: false },
       scales: {
         x: { time: isTime, range: timeRange ? () => timeRange : padding ? padded : undefined },
@@ -109,12 +110,12 @@ function draw(element: HTMLElement, { x, series, timeRange }: Props): uPlot {
 
 /** Lines or bars over time or over names. The same numbers are in a table, for screen readers. */
 export function Chart(props: Props) {
-  const { x, series, label, timeRange } = props
+  const { x, series, label, timeRange, heightPx = DEFAULT_HEIGHT_PX } = props
   const container = useRef<HTMLDivElement>(null)
   useEffect(() => {
     const element = container.current!
     const plot = draw(element, props)
-    const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: HEIGHT_PX }))
+    const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: heightPx }))
     observer.observe(element)
     return () => {
       observer.disconnect()

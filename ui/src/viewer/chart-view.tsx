@@ -1,5 +1,6 @@
 import type { QueryResult } from '../shared/api-types'
 import { Chart } from '../shared/chart'
+import { Choice } from './choice'
 import { CHART_KINDS, drawResult, numericColumns, type ChartChoice, type ChartKind } from './result-chart'
 
 interface Props {
@@ -17,24 +18,28 @@ export function ChartView({ result, choice, setChoice }: Props) {
     <>
       <div class="bar" role="group" aria-label="Chart">
         <Choice
+          isOptional
           label="Kind"
           value={choice.kind}
           options={Object.entries(CHART_KINDS)}
           onChoose={(kind) => setChoice({ ...choice, kind: kind as ChartKind | undefined })}
         />
         <Choice
+          isOptional
           label="Across"
           value={choice.x}
           options={names.map((name) => [name, name])}
           onChoose={(x) => setChoice({ ...choice, x })}
         />
         <Choice
+          isOptional
           label="Values"
           value={choice.y}
           options={numbers.map((name) => [name, name])}
           onChoose={(y) => setChoice({ ...choice, y })}
         />
         <Choice
+          isOptional
           label="Series"
           value={choice.by}
           options={[['', 'none'], ...names.map((name): [string, string] => [name, name])]}
@@ -49,33 +54,5 @@ export function ChartView({ result, choice, setChoice }: Props) {
         </p>
       )}
     </>
-  )
-}
-
-const AUTOMATIC = '\0' // no column is called so
-
-interface ChoiceProps {
-  label: string
-  value: string | undefined
-  options: [value: string, label: string][]
-  onChoose: (value: string | undefined) => void
-}
-
-function Choice({ label, value, options, onChoose }: ChoiceProps) {
-  return (
-    <label>
-      {label}{' '}
-      <select
-        value={value ?? AUTOMATIC}
-        onChange={({ currentTarget: { value } }) => onChoose(value === AUTOMATIC ? undefined : value)}
-      >
-        <option value={AUTOMATIC}>automatic</option>
-        {options.map(([option, shown]) => (
-          <option key={option} value={option}>
-            {shown}
-          </option>
-        ))}
-      </select>
-    </label>
   )
 }

@@ -5,6 +5,7 @@ import { cell } from '../shared/format'
 
 export const CHART_KINDS = { lines: 'Lines', bars: 'Bars', points: 'Points' } as const
 export type ChartKind = keyof typeof CHART_KINDS
+export const PERIODS = { day: 'day', week: 'week', month: 'month', year: 'year' } as const
 
 /** What the user chose; the rest follows from the rows. */
 export interface ChartChoice {
@@ -12,6 +13,7 @@ export interface ChartChoice {
   x?: string // a column
   y?: string // a column of numbers; all of them without
   by?: string // the column that names the series; empty for none
+  per?: keyof typeof PERIODS // how times are grouped, in a chart of a table
 }
 
 export interface ResultChart {
@@ -36,7 +38,8 @@ const isNumeric = (result: QueryResult, name: string) =>
 export const numericColumns = (result: QueryResult) =>
   result.columns.map((column) => column.name).filter((name) => isNumeric(result, name))
 
-const seconds = (value: unknown) =>
+/** Since 1970; NaN for what is no time. */
+export const seconds = (value: unknown) =>
   typeof value === 'string' && /^\d{4}-\d\d-\d\d/.test(value)
     ? Date.parse(value.replace(' ', 'T') + (value.length > 10 ? 'Z' : '')) / 1000
     : NaN

@@ -1,8 +1,8 @@
 // What the viewer shows, as an address can hold it.
-import { CHART_KINDS, type ChartChoice, type ChartKind } from './result-chart'
+import { CHART_KINDS, PERIODS, type ChartChoice, type ChartKind } from './result-chart'
 import { ALL_ROWS, type RowQuery } from './rows'
 
-export const TABS = { data: 'Data', schema: 'Schema', sql: 'SQL', statistics: 'Statistics' } as const
+export const TABS = { data: 'Data', charts: 'Charts', schema: 'Schema', sql: 'SQL', statistics: 'Statistics' } as const
 export type Tab = keyof typeof TABS
 
 export interface ViewState {
@@ -25,10 +25,12 @@ type Query = Record<string, string | undefined>
 const FILTER_PREFIX = 'is.'
 const NO_SERIES = '-' // an address leaves out what is empty
 const isKind = (name: string | undefined): name is ChartKind => name !== undefined && Object.hasOwn(CHART_KINDS, name)
+const isPeriod = (name: string | undefined): name is keyof typeof PERIODS =>
+  name !== undefined && Object.hasOwn(PERIODS, name)
 const isTab = (name: string | undefined): name is Tab => name !== undefined && Object.hasOwn(TABS, name)
 
 export function parseViewState(query: Query): ViewState {
-  const { table, tab, sort, search = '', query: sql = '', kind, x, y, by, ...rest } = query
+  const { table, tab, sort, search = '', query: sql = '', kind, x, y, by, per, ...rest } = query
   const filters = Object.entries(rest)
     .filter((pair): pair is [string, string] => pair[0].startsWith(FILTER_PREFIX) && pair[1] !== undefined)
     .map(([name, value]) => [name.slice(FILTER_PREFIX.length), value])
@@ -42,7 +44,13 @@ export function parseViewState(query: Query): ViewState {
       filters: Object.fromEntries(filters) as Record<string, string>,
     },
     sql,
-    chart: { kind: isKind(kind) ? kind : undefined, x, y, by: by === NO_SERIES ? '' : by },
+    chart: {
+      kind: isKind(kind) ? kind : undefined,
+      x,
+      y,
+      by: by === NO_SERIES ? '' : by,
+      per: isPeriod(per) ? per : undefined,
+    },
   }
 }
 
@@ -74,4 +82,5 @@ export const serialize = ({ table, tab, rows, sql, chart }: ViewState) =>
     chart.x,
     chart.y,
     chart.by,
+    chart.per,
   ])

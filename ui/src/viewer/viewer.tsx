@@ -4,6 +4,7 @@ import type { Bridge } from '../shared/bridge'
 import { Confirm } from '../shared/confirm'
 import { number, plural } from '../shared/format'
 import { showError, toast } from '../shared/toast'
+import { Charts } from './charts'
 import { DeletePermanently } from './delete-permanently'
 import { Grid } from './grid'
 import { ImportForm } from './import-form'
@@ -87,6 +88,18 @@ export function Viewer(props: Props) {
   const content = () => {
     if (!table)
       return <p class="empty">This portal has no tables.{permissions.write && ' Import a file to create one.'}</p>
+    if (state.tab === 'charts')
+      return (
+        <Charts
+          bridge={bridge}
+          uri={uri}
+          table={table}
+          choice={state.chart}
+          setChoice={(chart) => update({ chart })}
+          revision={revision}
+          onOpenQuery={(sql) => update({ tab: 'sql', sql, chart: {} })}
+        />
+      )
     if (state.tab === 'schema') return <Schema bridge={bridge} view={view} table={table} />
     if (state.tab === 'statistics') return <Statistics bridge={bridge} view={view} table={table} />
     if (state.tab === 'sql') {
@@ -155,7 +168,7 @@ export function Viewer(props: Props) {
           clearSelection()
           update({ table: name, rows: ALL_ROWS })
         }}
-        onTab={(tab) => update({ tab })}
+        onTab={(tab) => update({ tab, chart: [tab, state.tab].includes('charts') ? {} : state.chart })}
         onFile={importFile}
       />
       {imported && (

@@ -1,6 +1,8 @@
 """Pairs of notes that a person should look at: those that say the same, and those that may contradict each other."""
 
 import re
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -12,12 +14,14 @@ from memory_mcp.families.notes.model import Filter, Note, NoteState, UpdatedCurs
 from memory_mcp.families.notes.storage import counts, index, lists, notes, review
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.search_index import IndexFile, IndexFiles
+from memory_mcp.search_index.storage import vectors
 from memory_mcp.search_index.vector_search import MIN_DUPLICATE_COSINE
 
 MIN_RELATED_COSINE = 0.8  # from which on two notes are compared word by word
 MIN_SHARED_WORDS = 0.6  # of the words of both, in notes that may contradict each other
 MAX_COMPARED_WORDS = 200  # longer texts differ in some word without contradicting each other
 MAX_PAIRS_OF_NOTE = 5
+MAX_REMEMBERED_NOTES = 2000  # of all users, whose nearest notes are known
 
 COUNTED_STATES: tuple[NoteState, ...] = ("superseded", "expired")
 
@@ -42,9 +46,36 @@ class NotePairs:
     following: UpdatedCursor | None
 
 
+class NearestNotes:
+    """The notes nearest to a note, which are found by comparing it with all others, once for each text of it.
+
+    Notes that were written since may be missing: they find the pair when they are compared themselves.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[object, ...], dict[int, float]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, tx: Read, file: IndexFile, user: str, one: StoredNote) -> dict[int, float]:
+        key = (user, one.seq, one.note.id, one.note.version, one.note.updated_at, vectors.space(tx))
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        if index.VECTORS.first(tx, one.seq) is None:
+            return {}
+        near = file.vectors.near_text(tx, one.seq, MIN_RELATED_COSINE)
+        with self._lock:
+            self._known[key] = near
+            while len(self._known) > MAX_REMEMBERED_NOTES:
+                self._known.popitem(last=False)
+        return near
+
+
 class NoteReview:
     def __init__(self, files: IndexFiles) -> None:
         self._files = files
+        self._nearest = NearestNotes()
 
     def attention(self, caller: Caller) -> Attention:
         within = caller.confined_to
@@ -56,7 +87,7 @@ class NoteReview:
         return Attention(superseded, expired, missing)
 
     def pairs(self, caller: Caller, after: UpdatedCursor | None, limit: int) -> NotePairs:
-        """Compare the notes changed last with all others of their namespaces.
+        """Compare the notes changed last with all older ones of their namespaces.
 
         Messages of conversations and superseded notes are left out, and so are two notes with a link between them: they
         were compared before. Notes without vectors are only compared by their whole text.
@@ -67,28 +98,30 @@ class NoteReview:
         )
         with file.db.read() as tx:
             compared = notes.by_seq(tx, review.latest(tx, caller.confined_to, after, limit), caller.confined_to)
-            found: dict[frozenset[int], NotePair] = {}
+            found: list[NotePair] = []
             for one in compared:
-                for other, kind in _related(tx, file, chosen, one):
-                    found.setdefault(frozenset((one.seq, other.seq)), _pair(kind, one, other))
+                near = self._nearest.find(tx, file, caller.user, one)
+                for other, kind in _related(tx, near, chosen, one):
+                    found.append(NotePair(kind, newer=one.note, older=other.note))
         last = compared[-1] if len(compared) == limit else None
-        return NotePairs(list(found.values()), UpdatedCursor(last.note.updated_at, last.seq) if last else None)
+        return NotePairs(found, UpdatedCursor(last.note.updated_at, last.seq) if last else None)
 
 
-def _related(tx: Read, file: IndexFile, chosen: Filter, one: StoredNote) -> Iterator[tuple[StoredNote, PairKind]]:
-    near = file.vectors.near_text(tx, one.seq, MIN_RELATED_COSINE)
+def _related(
+    tx: Read, near: dict[int, float], chosen: Filter, one: StoredNote
+) -> Iterator[tuple[StoredNote, PairKind]]:
     cosines = near | dict.fromkeys(review.equal_texts(tx, one.seq, MAX_PAIRS_OF_NOTE), 1.0)
     here = set(lists.matching(tx, replace(chosen, namespace=one.note.namespace), among=cosines))
-    others = notes.by_seq(tx, [seq for seq in cosines if seq in here], chosen.within)
+    found = notes.by_seq(tx, [seq for seq in cosines if seq in here], chosen.within)
+    others = [other for other in found if _last_change(other) < _last_change(one)]
     known = review.linked(tx, one.seq)
     kinds = ((other, kind_of_pair(one.note.content, other.note.content, cosines[other.seq])) for other in others)
     shown = [(other, kind) for other, kind in kinds if kind and other.seq not in known]
     yield from shown[:MAX_PAIRS_OF_NOTE]
 
 
-def _pair(kind: PairKind, one: StoredNote, other: StoredNote) -> NotePair:
-    older, newer = sorted((one, other), key=lambda stored: (stored.note.updated_at, stored.seq))
-    return NotePair(kind, newer.note, older.note)
+def _last_change(stored: StoredNote) -> tuple[str, int]:
+    return stored.note.updated_at, stored.seq
 
 
 def kind_of_pair(one: str, other: str, cosine: float) -> PairKind | None:
