@@ -545,7 +545,7 @@ def test_a_link_signs_in_once_and_signing_out_leads_back_to_the_form(browser: Br
     page = browser.new_page(base_url=site.url)
     page.goto(token[0])
     expect(page.get_by_role("heading", level=1)).to_have_text("Home")
-    page.get_by_role("link", name="Settings").click()
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Settings").click()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
     page.goto(token[0])
