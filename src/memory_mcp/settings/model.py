@@ -201,6 +201,12 @@ class Settings(BaseModel):
     portal_rows: int = Field(10_000, ge=1, le=1_000_000, description="How many rows a portal_query may return.")
     portal_tokens: int = Field(8_000, ge=500, le=20_000, description="How many tokens an answer with rows may have.")
     portal_memory: int = Field(10**9, ge=10**7, description="How many bytes of memory a portal_query may use.")
+    portal_user_memory: int = Field(
+        4 * 10**9,
+        ge=10**7,
+        description="How many bytes of memory the queries of one user may use together: a server runs as many at once "
+        "as fit with portal_memory each, at least one. Further ones wait.",
+    )
     portal_threads: int = Field(4, ge=1, le=256, description="How many processor cores a portal_query may use at once.")
     portal_engines: int = Field(
         8,

@@ -126,13 +126,21 @@ class EngineConnections:
     that does not end it is killed.
     """
 
-    def __init__(self, folder: Path, limits: dict[str, int], rules: EngineRules | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        limits: dict[str, int],
+        rules: EngineRules | None = None,
+        user_queries: threading.BoundedSemaphore | None = None,
+    ) -> None:
+        """`user_queries` limits the queries of all engines that share it."""
         self._folder = folder
         self._limits = limits
         rules = rules or EngineRules()
         self._process = EngineProcess(folder, rules)
         self._export_bytes_per_s = rules.export_bytes_per_s
         self._queries = threading.BoundedSemaphore(MAX_QUERIES)
+        self._user_queries = user_queries or threading.BoundedSemaphore(MAX_QUERIES)
         self._exports = threading.BoundedSemaphore(MAX_EXPORTS)
         self._statements = threading.BoundedSemaphore(MAX_STATEMENTS)
         self._free = FreeConnections()
@@ -160,7 +168,7 @@ class EngineConnections:
         """A query of a caller, if the SQL policy allows it. `attached` are other portals' databases, by their names in
         it; `field` is the argument that errors name."""
         request = {"op": "query", "sql": sql, "parameters": parameters, frames.ATTACHED: attached or {}}
-        with self._acquire(self._queries, MAX_WAIT_S):
+        with self._acquire(self._queries, MAX_WAIT_S), self._acquire(self._user_queries, MAX_WAIT_S):
             answer: dict[str, Any] = json.loads(self._request(request, self._limits["max_execution_time"], field=field))
         return answer
 
@@ -250,7 +258,7 @@ class EngineConnections:
             self._check_continue()
             if time.monotonic() > deadline:
                 raise Unavailable(
-                    "Too many calls of this portal are under way. Try again when some have ended.",
+                    "Too many of your queries, or calls of this portal, are under way. Try again when some have ended.",
                     retry_after=RETRY_AFTER_S,
                 )
         try:

@@ -174,11 +174,14 @@ class PortalFolders:
 class Engines:
     """This server's connections to engines, by portal, each opened at first use."""
 
-    def __init__(self, limits: dict[str, int], rules: EngineRules) -> None:
+    def __init__(self, limits: dict[str, int], rules: EngineRules, user_queries: int) -> None:
+        """`user_queries`: how many queries of one user may run at once, over all of their portals."""
         self._limits = limits
+        self._user_queries = user_queries
         self._rules = rules
         self._guard = threading.Lock()
         self._engines: dict[Path, EngineConnections] = {}
+        self._queries: dict[Path, threading.BoundedSemaphore] = {}  # of each user, by the folder of their portals
         self._is_closed = False
 
     def get(self, folder: PortalFolder) -> EngineConnections:
@@ -187,8 +190,10 @@ class Engines:
             if self._is_closed:
                 raise Unavailable("The server is stopping. Try again.", retry_after=1)
             if folder.path not in self._engines:
+                root = folder.path.parents[1]
+                queries = self._queries.setdefault(root, threading.BoundedSemaphore(self._user_queries))
                 self._engines[folder.path] = EngineConnections(
-                    folder.path, self._limits, replace(self._rules, root=folder.path.parents[1])
+                    folder.path, self._limits, replace(self._rules, root=root), queries
                 )
             return self._engines[folder.path]
 
