@@ -41,6 +41,7 @@ hypothesis.settings.register_profile(  # a busy machine is no bug
 )
 hypothesis.settings.load_profile("house")
 
+gc.disable()  # until all tests are collected: that makes many objects and no garbage
 os.environ |= SHARED  # for processes that inherit our environment
 use_memory()
 use_cheap_hashes()
@@ -84,6 +85,7 @@ def pytest_collection_finish() -> None:
     """What was imported and collected is no garbage, and a full collection need not visit it."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _folder(item: pytest.Item) -> str:

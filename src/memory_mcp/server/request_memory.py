@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from fastapi import HTTPException
-
 RETRY_AFTER_S = 5
 BODY = "memory_mcp.body"  # where a request's scope has its body
 
@@ -31,6 +29,8 @@ class RequestMemory:
         of its own. The error is FastAPI's: it would report any other as an unreadable body."""
         held = self._held[user]
         if held > own and held + more > self._max_user_bytes:
+            from fastapi import HTTPException  # a server over stdio does not need it
+
             raise HTTPException(
                 503,
                 f"Your requests under way take up {self._max_user_bytes:,} bytes, as many as they may. "

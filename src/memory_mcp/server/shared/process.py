@@ -1,7 +1,6 @@
 """The process of a shared server: its start by a relay, and its end when no client is left."""
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -31,7 +30,6 @@ WATCH_INTERVAL_S = 5.0  # between two checks whether the socket is still in plac
 
 def main(argv: Sequence[str]) -> int:
     """`argv` holds the number of the inherited socket, and the arguments of the client that needs this server."""
-    gc.disable()  # as at every start
     listening = socket.socket(fileno=int(argv[0]))
     listening.set_inheritable(False)
     try:
