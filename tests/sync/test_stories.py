@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.exhaustive import rounds
 from tests.sync.test_convergence import Syncing
 from tests.sync.world import PRIVATE, SYNCED
 
-STORIES = int(os.environ.get("MEMORY_MCP_SYNC_EXAMPLES", "40"))
+STORIES = int(os.environ.get("MEMORY_MCP_SYNC_EXAMPLES", rounds(20, soak=40)))
 FIRST = int(os.environ.get("MEMORY_MCP_SYNC_SEED", "0"))
 TITLES = ["Alpha", "Beta", "Gamma", None]
 CONTENTS = ["Plain", "See [[Alpha]] #x", "See [[Beta]] and [[alpha]]", "Gamma\n[[Gamma]] #Y", "Alpha"]

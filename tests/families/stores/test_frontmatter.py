@@ -362,35 +362,38 @@ def test_ten_anchors_of_ten_are_not_a_billion_texts() -> None:
     assert time.thread_time() - started < 2
 
 
-@pytest.mark.parametrize("level", ["[", "{a: ", "- ", "? ", "a:\n"])
+LEVELS = ["[", "{a: ", "- ", "? ", "a:\n"]
+DEEP = """
+import sys
+from memory_mcp.errors import Conflict
+from memory_mcp.families.stores.frontmatter import parse, rewritten
+from memory_mcp.families.stores.index_files import author
+
+depth, *levels = sys.argv[1:]
+for level in levels:
+    closing = {"[": "]", "{a: ": "}"}.get(level, "")
+    if level.endswith("\\n"):
+        front = "".join(" " * n + level for n in range(min(int(depth), 3000)))
+    else:
+        front = "a: " * bool(closing) + level * int(depth) + closing * int(depth)
+    file = parse(f"---\\n{front}\\n---\\nbody")
+    author(front)
+    try:
+        rewritten(file, {"tags": ["t"]}, None)
+    except Conflict:
+        pass
+    print("alive after", repr(level), file.content.endswith("body"), flush=True)
+"""
+
+
 @pytest.mark.parametrize("depth", [50, 1000, 100_000])
-def test_no_depth_of_nesting_ends_the_process(level: str, depth: int) -> None:
+def test_no_depth_of_nesting_ends_the_process(depth: int) -> None:
     """In a process of its own: it is the C stack that overflows."""
-    program = (
-        "import sys\n"
-        "from memory_mcp.errors import Conflict\n"
-        "from memory_mcp.families.stores.frontmatter import parse, rewritten\n"
-        "from memory_mcp.families.stores.index_files import author\n"
-        "level, depth = sys.argv[1], int(sys.argv[2])\n"
-        "closing = {'[': ']', '{a: ': '}'}.get(level, '')\n"
-        "if level.endswith('\\n'):\n"
-        "    depth = min(depth, 3000)\n"
-        "    front = ''.join(' ' * n + level for n in range(depth))\n"
-        "else:\n"
-        "    front = 'a: ' * bool(closing) + level * depth + closing * depth\n"
-        "file = parse(f'---\\n{front}\\n---\\nbody')\n"
-        "author(front)\n"
-        "try:\n"
-        "    rewritten(file, {'tags': ['t']}, None)\n"
-        "except Conflict:\n"
-        "    pass\n"
-        "print('alive', file.content.endswith('body'))\n"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", program, level, str(depth)],
+        [sys.executable, "-c", DEEP, str(depth), *LEVELS],
         capture_output=True,
         text=True,
         check=False,
         env=environment(),
     )
-    assert done.stdout == "alive True\n", done.stderr[-500:]
+    assert done.stdout.splitlines() == [f"alive after {level!r} True" for level in LEVELS], done.stderr[-500:]
