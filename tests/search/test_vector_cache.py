@@ -3,7 +3,7 @@ import struct
 import pytest
 
 from memory_mcp.search import vector_cache
-from memory_mcp.search.vector_cache import VectorCache
+from memory_mcp.search.vector_cache import CacheBudget, VectorCache
 from memory_mcp.search.vectors import unpack
 
 
@@ -61,3 +61,63 @@ def test_vectors_of_another_origin_replace_the_former_ones() -> None:
     assert nearest(cached, former) == [1, 2]
     later.put(2, (0, 1))
     assert nearest(cached, later, "another file") == [2]
+
+
+def filled(budget: CacheBudget, cache: VectorCache) -> bool:
+    """Whether a search used the cache, as a search does it."""
+    if not budget.admits(cache):
+        return False
+    file = File()
+    file.put(1, (1, 0))
+    nearest(cache, file)
+    budget.record_use(cache)
+    return True
+
+
+def test_the_first_search_of_a_user_needs_no_cache() -> None:
+    budget, cache = CacheBudget(), VectorCache()
+    assert [filled(budget, cache) for _ in range(3)] == [False, True, True]
+    assert cache.size > 0
+
+
+def test_no_other_thread_waits_for_a_cache_that_is_being_loaded() -> None:
+    budget, cache = CacheBudget(), VectorCache()
+    filled(budget, cache)
+    file = File()
+    file.put(1, (1, 0))
+
+    def changed(after: int) -> list[tuple[int, int, bytes | None]]:
+        assert not budget.admits(cache)
+        return file.changed(after)
+
+    with cache.vectors("file", 2, changed):
+        assert budget.admits(cache)
+
+
+def test_the_caches_used_longest_ago_make_room() -> None:
+    probe = VectorCache()
+    filled(roomy := CacheBudget(), probe)
+    filled(roomy, probe)
+    budget, caches = CacheBudget(2 * probe.size), [VectorCache() for _ in range(3)]
+    for cache in caches:
+        filled(budget, cache)
+    assert [filled(budget, cache) for cache in (*caches[:2], caches[0])] == [True, True, True]
+    assert filled(budget, caches[2])
+    assert [cache.size > 0 for cache in caches] == [True, False, True]
+    assert not filled(budget, caches[1])  # as if the user had never searched
+
+
+def test_a_cache_that_is_in_use_is_not_cleared() -> None:
+    cache, file = VectorCache(), File()
+    file.put(1, (1, 0))
+    with cache.vectors("file", 2, file.changed) as vectors:
+        cache.clear_if_unused()
+        assert vectors.size == cache.size > 0
+    cache.clear_if_unused()
+    assert cache.size == 0
+
+
+def test_a_user_with_more_than_fits_is_not_cached_again() -> None:
+    budget, cache = CacheBudget(1), VectorCache()
+    assert [filled(budget, cache) for _ in range(4)] == [False, True, False, False]
+    assert cache.size == 0

@@ -35,7 +35,7 @@ class Read(ABC):
     generation: int  # changes when all rows were replaced, as by another file
 
     multiplies_vectors: ClassVar[bool]
-    """Whether `cosines` of every vector is fast. Otherwise a process keeps a copy of them (search/vector_cache.py)."""
+    """Whether `cosines` of every vector is fast. Otherwise a process needs a copy of them (search/vector_cache.py)."""
 
     is_file: ClassVar[bool]
     """Whether the rows are in a file, to which other programs may write, too."""

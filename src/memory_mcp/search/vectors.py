@@ -123,6 +123,11 @@ class PackedVectors:
         self._count = 0
         self._rows_of: dict[int, list[int]] = {}
 
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self._block.nbytes
+
     def put_all(self, rows: Sequence[tuple[int, bytes]]) -> None:
         """Set the vectors of many memories, one row for each chunk. A vector of another length belongs to another
         model: its memory is left out."""

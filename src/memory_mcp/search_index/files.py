@@ -7,6 +7,7 @@ from functools import partial
 
 from memory_mcp.embedding import Embedders, EmbeddingWorker, QueryVectors
 from memory_mcp.engines.transactions import UserDatabase, UserDatabases
+from memory_mcp.search.vector_cache import CacheBudget
 from memory_mcp.search_index.embedding_queue import EmbeddingQueue
 from memory_mcp.search_index.model import ReadTexts
 from memory_mcp.search_index.tables import Tables
@@ -38,6 +39,7 @@ class IndexFiles:
         self._tenants = tenants
         self._read_texts = read_texts
         self._notify = notify
+        self._cache_budget = CacheBudget()
         self._lock = threading.Lock()
         self._files: dict[str, IndexFile] = {}
 
@@ -47,7 +49,7 @@ class IndexFiles:
         with self._lock:
             if user not in self._files:
                 queue = EmbeddingQueue(db, self.tables, self._read_texts, partial(self._notify, user))
-                self._files[user] = IndexFile(db, VectorSearch(self.tables), queue)
+                self._files[user] = IndexFile(db, VectorSearch(self.tables, self._cache_budget), queue)
                 self.worker.wake()
             return self._files[user]
 

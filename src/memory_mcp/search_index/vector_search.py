@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from memory_mcp.embedding import QueryVectors, RelevanceFloor, Space, floor_of
 from memory_mcp.engines.transactions import Read
 from memory_mcp.search import ranking
-from memory_mcp.search.vector_cache import VectorCache
+from memory_mcp.search.vector_cache import CacheBudget, VectorCache
 from memory_mcp.search_index.storage import vectors
 from memory_mcp.search_index.storage.vectors import VectorTable
 from memory_mcp.search_index.tables import Tables
@@ -48,11 +48,13 @@ class Nearness:
 
 
 class VectorSearch:
-    """The vectors in one file."""
+    """The vectors in one file, or of one user in a database."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, budget: CacheBudget) -> None:
+        """`budget`: of caches where the database itself can multiply vectors."""
         self._table = VectorTable(tables)
         self._cache = VectorCache()
+        self._budget = budget
 
     def near(
         self,
@@ -66,10 +68,13 @@ class VectorSearch:
     ) -> Nearness:
         """Score these candidates and the `limit` texts nearest to the query. `flags`: a byte for each text that may be
         found. `is_partial`: other searches for the same query look at the other texts."""
+        from memory_mcp.search.vectors import unpack
+
         vector, space = query.vector, query.space
-        if vectors.space(tx) != space:  # another model has taken over meanwhile
+        packed = vectors.background(tx, space)
+        if packed is None:  # another model has taken over meanwhile
             return Nearness()
-        background = _background(tx, space) @ vector
+        background = unpack(packed).reshape(-1, space.dimensions) @ vector
         with self._cosines(tx, space, vector) as cosines:
             rows = None if flags is None else cosines.rows_allowed(flags)
             usual = ranking.CosineStatistics.of(cosines.values if rows is None else cosines.values[rows], background)
@@ -123,21 +128,17 @@ class VectorSearch:
         """Of every chunk of every text. Valid until the block ends."""
         from memory_mcp.search.vectors import pack
 
-        if tx.multiplies_vectors:
+        if tx.multiplies_vectors and not self._budget.admits(self._cache):
             yield self._table.all_cosines(tx, pack(query))
             return
         changed = partial(self._table.changed, tx)
         with self._cache.vectors((tx.generation, space), space.dimensions, changed) as packed:
             yield packed.cosines(query)
+        if tx.multiplies_vectors:
+            self._budget.record_use(self._cache)
 
     def _context(self, tx: Read, seqs: Sequence[int], query: "Floats") -> dict[int, float]:
         """The cosine of each of these texts together with the one before it."""
         from memory_mcp.search.vectors import pack
 
         return self._table.context_cosines(tx, seqs, pack(query)) if self._table.tables.has_context else {}
-
-
-def _background(tx: Read, space: Space) -> "Floats":
-    from memory_mcp.search.vectors import unpack
-
-    return unpack(vectors.background(tx)).reshape(-1, space.dimensions)

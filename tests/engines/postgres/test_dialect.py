@@ -13,8 +13,8 @@ from memory_mcp.engines.postgres.dialect import returns_rows, translate
         ("WHERE +archived = 0 AND 1 + x > 2", "WHERE archived = 0 AND 1 + x > 2"),
         ("FROM notes INDEXED BY by_time WHERE TRUE", "FROM notes  WHERE TRUE"),
         (
-            "FROM json_each(:a) AS one CROSS JOIN t ON t.x = one.value",
-            "FROM json_each($1) AS one JOIN t ON t.x = one.value",
+            "FROM json_each(texts) AS one CROSS JOIN t ON t.x = one.value",
+            "FROM json_each(texts) AS one JOIN t ON t.x = one.value",
         ),
         ("FROM a CROSS JOIN b WHERE TRUE", "FROM a CROSS JOIN b WHERE TRUE"),
     ],
@@ -30,6 +30,14 @@ def test_lists_become_arrays() -> None:
     text, values = translate(sql, {"ids": '["a"]', "seqs": "[1, 2]"})
     assert text.decode() == "id = ANY ($1::text[]) AND seq <> ALL ($2::bigint[])"
     assert values == [["a"], [1, 2]]
+
+
+def test_json_each_of_a_list_becomes_an_array_of_texts() -> None:
+    text, values = translate(
+        "SELECT wanted.key FROM json_each(:ids) AS wanted", {"ids": '["a", 1, {"x": "\u00fc"}, null]'}
+    )
+    assert "unnest($1::text[]) WITH ORDINALITY" in text.decode()
+    assert values == [["a", "1", '{"x": "ü"}', None]]
 
 
 def test_which_statements_return_rows() -> None:

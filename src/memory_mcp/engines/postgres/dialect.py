@@ -1,8 +1,8 @@
 """SQL of the storages, translated for PostgreSQL.
 
 Storages write SQL that both engines understand. Functions that PostgreSQL lacks (json_each, instr, ->> on texts) are in
-base/0001_base.sql. This module translates parameters, lists (to arrays) and the target of ON CONFLICT (the tenant leads
-every key), and removes hints to SQLite's planner.
+base/0001_base.sql. This module translates parameters, lists and json_each (to arrays) and the target of ON CONFLICT
+(the tenant leads every key), and removes hints to SQLite's planner.
 """
 
 import json
@@ -19,8 +19,13 @@ _RULES = (
     (re.compile(r"CROSS JOIN ((?:\w+|json_each\([^)]*\))(?: AS \w+)?\s+ON)"), r"JOIN \1"),
     (re.compile(r"(?<=[\s(])\+(?=[a-z])"), ""),  # +column: without an index
     (re.compile(r"INDEXED BY \w+"), ""),
+    # The planner knows how long an array is. For json_each it would read all rows of the tenant to join twenty.
+    (
+        re.compile(r"json_each\(:([a-z_0-9]+)\)"),
+        r"(SELECT position - 1 AS key, value FROM unnest(:\1__texts::text[]) WITH ORDINALITY AS one(value, position))",
+    ),
 )
-_AS_LIST = "__list"  # at the end of a parameter's name
+_AS_LIST, _AS_TEXTS = "__list", "__texts"  # at the end of a parameter's name
 
 
 @lru_cache(4096)
@@ -31,9 +36,20 @@ def returns_rows(sql: str) -> bool:
 def translate(sql: str, values: Mapping[str, Any]) -> tuple[bytes, list[Any]]:
     """The statement with numbered parameters, and their values."""
     text, names = _translate(sql)
-    return text, [
-        json.loads(values[name.removesuffix(_AS_LIST)]) if name.endswith(_AS_LIST) else values[name] for name in names
-    ]
+    return text, [_value(name, values) for name in names]
+
+
+def _value(name: str, values: Mapping[str, Any]) -> Any:
+    if name.endswith(_AS_LIST):
+        return json.loads(values[name.removesuffix(_AS_LIST)])
+    if name.endswith(_AS_TEXTS):
+        return [_text(one) for one in json.loads(values[name.removesuffix(_AS_TEXTS)])]
+    return values[name]
+
+
+def _text(value: Any) -> str | None:
+    """As json_each gives it."""
+    return value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 @lru_cache(4096)

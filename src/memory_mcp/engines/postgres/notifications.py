@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 Connection: TypeAlias = "psycopg.Connection[Any]"
 CHANNEL = "memory_mcp"
 MAX_PAYLOAD_BYTES = 7999  # of NOTIFY
+_NOTIFY = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, %s)"  # nothing that must reach the disk
 POLL_INTERVAL_S = 1.0  # between two checks whether this server is closing, and between two attempts to connect
 
 
@@ -72,7 +73,7 @@ class DatabasePeers:
                     return
                 if self._sender is None or self._sender.closed:
                     self._sender = psycopg.connect(self._url, autocommit=True)
-                self._sender.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
+                self._sender.execute(_NOTIFY, (CHANNEL, payload))
             except psycopg.Error:
                 log.warning("Other servers were not notified of a change: the database cannot be reached")
 

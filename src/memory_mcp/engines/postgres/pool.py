@@ -25,7 +25,8 @@ PREPARE_AFTER = 2  # executions of a statement
 
 _SETUP = f"""
     SELECT set_config('role', '{APP_ROLE}', true), set_config('search_path', $4, true),
-        set_config('jit', 'off', true), set_config('memory.tenant', $1, true), set_config('lock_timeout', $2, true),
+        set_config('jit', 'off', true), set_config('random_page_cost', '1.1', true),
+        set_config('memory.tenant', $1, true), set_config('lock_timeout', $2, true),
         set_config('synchronous_commit', $3, true)
 """
 
@@ -33,6 +34,7 @@ TENANT_TABLES = """
     SELECT format('%I.%I', table_schema, table_name) FROM information_schema.columns
     WHERE column_name = 'tenant' AND (table_schema = 'memory' OR starts_with(table_schema, 'memory_'))
         AND has_table_privilege(format('%I.%I', table_schema, table_name), 'DELETE')
+    ORDER BY table_name <> 'vector_changes'  -- which gets a row for each deleted vector, for other servers' copies
 """
 
 

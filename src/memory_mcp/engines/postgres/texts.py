@@ -6,7 +6,6 @@ word_totals has the number of texts and of their words.
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,13 @@ from memory_mcp.engines.postgres.words import Phrase
 from memory_mcp.engines.texts import Allowed, BestMatches, Owners, Selected, WordTable
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from memory_mcp.engines.postgres.transactions import PostgresRead
+
+    Floats = NDArray[np.float64]
+    Numbers = NDArray[np.int64]
 
 K1, B = 1.2, 0.75  # as in FTS5's bm25
 TYPICAL_LENGTH = 100  # words of a text, where ranks must not depend on others (engines/sqlite/term_frequency.py)
@@ -71,12 +76,8 @@ class PostgresTexts:
         bm25 = self._rank(found, len(rare), every, limit)
         if self.table.owners:
             return BestMatches(bm25, self._owners_containing(self.table.owners, terms, list(bm25)))
-        indexes = {term: every.index(words.phrase(term)) for term in terms}
-        holders = {
-            term: {number: degree for number in bm25 if (degree := self._degree(found[number], index))}
-            for term, index in indexes.items()
-        }
-        return BestMatches(bm25, holders)
+        best = found.rows_of(bm25)
+        return BestMatches(bm25, {term: self._holders(best, every.index(words.phrase(term))) for term in terms})
 
     def matching(self, expression: str, limit: int) -> dict[int, float]:
         query, phrases = words.expression_query(expression, self._letters, is_stemmed=self.table.is_stemmed)
@@ -127,7 +128,7 @@ class PostgresTexts:
             holders[terms[index - 1]][owner] = 1.0
         return holders
 
-    def _find_matches(self, query: str, phrases: Sequence[Phrase], scored: int, limit: int) -> dict[int, _Match]:
+    def _find_matches(self, query: str, phrases: Sequence[Phrase], scored: int, limit: int) -> _Matches:
         """The matches that contain the rarest of the first `scored` phrases, and how often each contains every one."""
         ranked = max(MIN_RANKED, 3 * limit)
         values: dict[str, Any] = {"query": query, "ranked": TEXTS_PER_OWNER * ranked if self.table.owners else ranked}
@@ -148,24 +149,29 @@ class PostgresTexts:
             """,
             self._allowed_values() | values,
         )
-        return {
-            number: _Match(length, [self._frequencies(ranks, index, one) for index, one in enumerate(phrases)])
-            for number, length, ranks in rows
-        }
+        import numpy as np
 
-    def _frequencies(self, ranks: Sequence[float], index: int, phrase: Phrase) -> tuple[int, ...]:
-        """How often a text contains a phrase, for each letter in use. One that is no single word counts once, where it
-        comes first."""
-        letters = self._letters_in_use
-        own = ranks[len(letters) * index : len(letters) * (index + 1)]
-        sums = [_frequency(rank) for rank in own] if phrase.is_word else [int(rank) for rank in own]
-        found = (later - earlier for earlier, later in itertools.pairwise([0, *sums]))
-        wanted = phrase.letters or letters
-        return tuple(count if letter in wanted else 0 for letter, count in zip(letters, found, strict=True))
+        shape = (len(rows), len(phrases), len(self._letters_in_use))
+        sums = np.array([row[2] for row in rows], dtype=np.float64).reshape(shape)
+        return _Matches(
+            np.array([row[0] for row in rows], dtype=np.int64),
+            np.array([row[1] for row in rows], dtype=np.float64),
+            [self._frequencies(sums[:, index], phrase) for index, phrase in enumerate(phrases)],
+        )
 
-    def _rank(self, found: Mapping[int, _Match], scored: int, terms: Sequence[Phrase], limit: int) -> dict[int, float]:
+    def _frequencies(self, ranks: Floats, phrase: Phrase) -> Floats:
+        """How often each text contains a phrase, for each letter in use. One that is no single word counts once, where
+        it comes first."""
+        import numpy as np
+
+        sums = np.where(ranks > _ABSENT, np.searchsorted(_SUMS, ranks + 1e-6, side="right"), 0)
+        sums = sums if phrase.is_word else ranks.astype(np.int64)
+        wanted = [letter in (phrase.letters or self._letters_in_use) for letter in self._letters_in_use]
+        return np.diff(sums, axis=1, prepend=0) * np.array(wanted)
+
+    def _rank(self, found: _Matches, scored: int, terms: Sequence[Phrase], limit: int) -> dict[int, float]:
         idfs = [1.0 if self.is_confined else self._idf(term) for term in terms[:scored]]
-        scores = {number: self._score(match, idfs) for number, match in found.items()}
+        scores = dict(zip(found.numbers.tolist(), self._scores(found, idfs).tolist(), strict=True))
         if self.table.owners:
             scores = self._by_owner(self.table.owners, scores)
         return dict(sorted(scores.items(), key=lambda one: (-one[1], one[0]))[:limit])
@@ -180,19 +186,26 @@ class PostgresTexts:
             best[owner] = max(scores[number], best.get(owner, 0.0))
         return best
 
-    def _score(self, match: _Match, idfs: Sequence[float]) -> float:
-        length = K1 * (1 - B + B * match.length / self._average_length)
-        score = 0.0
-        for idf, frequencies in zip(idfs, match.frequencies, strict=False):
-            frequency = sum(
-                count * weight for count, (weight, _) in zip(frequencies, self._letter_weights, strict=True)
-            )
-            score += idf * frequency * (K1 + 1) / (frequency + length)
-        return score
+    def _scores(self, found: _Matches, idfs: Sequence[float]) -> Floats:
+        """The bm25 of each."""
+        import numpy as np
 
-    def _degree(self, match: _Match, index: int) -> float:
-        found = zip(match.frequencies[index], self._letter_weights, strict=True)
-        return max((degree for count, (_, degree) in found if count), default=0.0)
+        lengths = K1 * (1 - B + B * found.lengths / self._average_length)
+        weights = np.array([weight for weight, _ in self._letter_weights])
+        scores = np.zeros(len(found.numbers))
+        for idf, frequencies in zip(idfs, found.frequencies, strict=False):
+            frequency = frequencies @ weights
+            scores += idf * frequency * (K1 + 1) / (frequency + lengths)
+        return scores
+
+    def _holders(self, found: _Matches, index: int) -> dict[int, float]:
+        """Which of these contain a term, by its index, and to what degree."""
+        import numpy as np
+
+        degrees = np.array([degree for _, degree in self._letter_weights])
+        highest = ((found.frequencies[index] > 0) * degrees).max(axis=1, initial=0.0)
+        held = highest > 0
+        return dict(zip(found.numbers[held].tolist(), highest[held].tolist(), strict=True))
 
     def _idf(self, phrase: Phrase) -> float:
         documents, holding = self._totals[0], self._counts.get(phrase, 1)
@@ -239,9 +252,16 @@ class PostgresTexts:
 
 
 @dataclass(frozen=True)
-class _Match:
-    length: int
-    frequencies: Sequence[Sequence[int]]  # for each term, for each letter in use
+class _Matches:
+    numbers: Numbers
+    lengths: Floats
+    frequencies: Sequence[Floats]  # of each term, a row for each match and a column for each letter in use
+
+    def rows_of(self, numbers: Mapping[int, float]) -> _Matches:
+        """Those of these numbers, in their order."""
+        places = {number: place for place, number in enumerate(self.numbers.tolist())}
+        rows = [places[number] for number in numbers]
+        return _Matches(self.numbers[rows], self.lengths[rows], [one[rows] for one in self.frequencies])
 
 
 # To unnest a tsvector takes 35 µs, so SQL does not count how often a word occurs. But ts_rank of one word is the sum of
@@ -258,7 +278,3 @@ def _cumulative_rank(index: int, letter: str, phrase: Phrase) -> str:
         return f"(ts_filter(words, '{{{','.join('ABCD'[: 'ABCD'.index(letter) + 1])}}}') @@ :term{index}::tsquery)::int"
     weights = ",".join(str(int(one <= letter)) for one in "DCBA")
     return f"ts_rank('{{{weights}}}', words, :term{index}::tsquery)"
-
-
-def _frequency(rank: float) -> int:
-    return bisect.bisect(_SUMS, rank + 1e-6) if rank > _ABSENT else 0

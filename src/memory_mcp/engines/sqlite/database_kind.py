@@ -30,7 +30,7 @@ class DatabaseKind:
     is_at_db_path: bool = False  # the setting db_path says where the local user's is
     postgres: Path | None = None  # the folder with its migrations for PostgreSQL; None: it is in files alone
     owner_column: str | None = None  # of a shared file: names the user whose rows they are in PostgreSQL
-    derived_tables: tuple[str, ...] = ()  # in both engines, but `rebuild_index` fills them
+    derived_tables: tuple[str, ...] = ()  # in both engines, but triggers or `rebuild_index` fill them
     part_paths: Callable[[Read], dict[str, str]] | None = None
     """The paths of the files of `folders` below a user's folder, by their ids, from these rows."""
     is_indexed: Callable[[Read], bool] | None = None  # whether its full-text indexes hold everything

@@ -62,11 +62,13 @@ class NoteSearch:
             falls_back=self.query.falls_back,
         )
         candidates = search.candidates(tx)
-        parts = {seq: candidates.parts(seq, one) for seq, one in notes.importances(tx, candidates.seqs).items()}
+        facts = notes.ranking_facts(tx, candidates.seqs)
+        parts = {seq: candidates.parts(seq, one.importance) for seq, one in facts.items()}
         if self.vector is not None:
-            parts = _with_sessions(parts, notes.sessions(tx, parts))
+            parts = _with_sessions(parts, {seq: one.session_id for seq, one in facts.items() if one.session_id})
         order = sorted(parts, key=lambda seq: (-hybrid_search.score(parts[seq]), -seq))
-        newer = links.successors(tx, order)  # of all, so that each page has the same order
+        superseded = [seq for seq in order if facts[seq].is_superseded]  # of all, so that each page has the same order
+        newer = links.successors(tx, superseded) if superseded else {}
         if newer:
             order, late = self._successors_first(tx, order, newer)
             if late:

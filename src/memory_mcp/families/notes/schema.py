@@ -14,6 +14,7 @@ NOTES_FILE = DatabaseKind(
     SCHEMA,
     "notes.db",
     postgres=_HERE / "postgres",
+    derived_tables=("vector_changes",),
     is_indexed=index.is_indexed,
     rebuild_index=index.index_all_words,
 )

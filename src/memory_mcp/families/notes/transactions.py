@@ -106,13 +106,14 @@ def insert_after(
         previous=previous,
         session_id=author.session_id,
     )
-    notes.set_tags(tx, stored.seq, tags)
-    links.set_wikilinks(tx, stored.seq, marks.links)
+    notes.insert_tags(tx, stored.seq, tags)
+    if marks.links:
+        links.set_wikilinks(tx, stored.seq, marks.links)
     linking = notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
     WRITES.record(tx, caller, note_write(stored.note.id, "created", stored.note.version))
     older = supersede(tx, caller, stored, new.supersedes)
-    index.index_words(tx, stored.seq)
-    index.QUEUE.add(tx, stored.seq)
+    index.insert_words(tx, stored.seq)
+    index.QUEUE.insert(tx, stored.seq)
     return stored, [*linking, *older]
 
 

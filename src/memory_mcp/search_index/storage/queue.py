@@ -15,6 +15,10 @@ class EmbedQueue:
     def add(self, tx: Write, seq: int) -> None:
         """Queue a text to be embedded (again). The result of a worker that has claimed it is discarded."""
         self.remove(tx, seq)
+        self.insert(tx, seq)
+
+    def insert(self, tx: Write, seq: int) -> None:
+        """Queue a text that is not in the queue."""
         tx.all(
             f"INSERT INTO embed_queue ({self.tables.queue_owner}, due_at) VALUES (:seq, :now)",
             {"seq": seq, "now": tx.precise_stamp},

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from memory_mcp.search.vectors import Cosines
 
 MAX_CHUNKS = 1 << 16  # of a text
+CHANGES_PER_PAGE = 1000
 
 
 @dataclass(frozen=True)
@@ -131,14 +132,19 @@ class VectorTable:
     def changed(self, tx: Read, after: int) -> Iterator[tuple[int, int, bytes | None]]:
         """(change, text, vector) of changes after `after`, a row for each chunk; no vector for a text without any."""
         owner = self.tables.owner
-        return tx.each(
-            f"""
-            SELECT change.seq, change.{owner}, own.vector FROM vector_changes AS change
+        sql = f"""
+            SELECT change.seq, change.{owner}, own.vector
+            FROM (
+                SELECT seq, {owner} FROM vector_changes WHERE seq > :after ORDER BY seq LIMIT {CHANGES_PER_PAGE}
+            ) AS change
             LEFT JOIN {self.tables.vectors} AS own ON own.{owner} = change.{owner} AND own.part >= 0
-            WHERE change.seq > :after ORDER BY change.seq, own.part
-            """,
-            {"after": after},
-        )
+            ORDER BY change.seq, own.part
+        """
+        while page := tx.all(sql, {"after": after}):
+            yield from page
+            after = page[-1][0]
+            if len(page) < CHANGES_PER_PAGE:
+                return
 
 
 # The space
@@ -150,9 +156,10 @@ def space(tx: Read) -> Space | None:
     return Space.parse(row[0]) if row else None
 
 
-def background(tx: Read) -> bytes:
-    rows = tx.all("SELECT background FROM embedding_space")
-    return bytes(rows[0][0])
+def background(tx: Read, space: Space) -> bytes | None:
+    """The background of the vectors. None if they are of another space."""
+    row = tx.one("SELECT background FROM embedding_space WHERE name = :name", {"name": space.name})
+    return bytes(row[0]) if row else None
 
 
 def set_space(tx: Write, space: Space, background: bytes) -> None:

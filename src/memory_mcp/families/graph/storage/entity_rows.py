@@ -64,12 +64,12 @@ def new_writes(tx: Read, entity_ids: Sequence[str]) -> list[ItemWrite]:
 
 
 def lacking(tx: Read, entity_id: str, contents: Iterable[str]) -> list[str]:
-    """Which of these observations an entity does not have, each once."""
+    """Which of these observations an entity does not have, each once, in the order given."""
     rows = tx.all(
         """
-        SELECT DISTINCT value FROM json_each(:contents) WHERE value NOT IN (
+        SELECT value FROM json_each(:contents) WHERE value NOT IN (
             SELECT content FROM observations WHERE entity_id = :entity AND deleted_at IS NULL
-        )
+        ) GROUP BY value ORDER BY min(key)
         """,
         {"entity": entity_id, "contents": to_json(list(contents))},
     )

@@ -30,8 +30,13 @@ MAX_CONTEXT_CHARS = 2000  # of the note before, indexed with a note
 
 
 def index_words(tx: Write, seq: int) -> None:
-    """Index the words of a note; those of an archived note are removed."""
+    """Index the words of a note again; those of an archived note are removed."""
     tx.texts(TABLES.words).delete(seq)
+    insert_words(tx, seq)
+
+
+def insert_words(tx: Write, seq: int) -> None:
+    """Index the words of a note that is not in the index, unless it is archived."""
     row = tx.one(
         """
         SELECT CASE note.has_own_title WHEN 1 THEN note.title ELSE '' END, note.content,
@@ -61,7 +66,7 @@ def is_indexed(tx: Read) -> bool:
 
 def index_all_words(tx: Write) -> None:
     for (seq,) in tx.all("SELECT seq FROM notes WHERE archived = 0 ORDER BY seq"):
-        index_words(tx, seq)
+        insert_words(tx, seq)
 
 
 # Vectors

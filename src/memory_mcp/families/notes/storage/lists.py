@@ -315,6 +315,8 @@ def expired(tx: Read, source: str, limit: int) -> list[int]:
 
 def matching(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
     """Which of these notes match a filter."""
+    if not among:
+        return []
     # CROSS fixes the join order: the few first, then each one's row.
     rows = tx.all(
         f"""
@@ -328,9 +330,12 @@ def matching(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
 
 def allowed(tx: Read, chosen: Filter) -> Allowed | None:
     """The notes that match a filter. None if all indexed notes do."""
-    top = tx.number("SELECT coalesce(max(seq), 0) FROM notes")
     if chosen.is_empty:
         expired = tx.all("SELECT seq FROM notes WHERE expires_at <= :now AND archived = 0", {"now": tx.precise_stamp})
-        return Allowed.all_but((seq for (seq,) in expired), top) if expired else None
+        return Allowed.all_but((seq for (seq,) in expired), _last_seq(tx)) if expired else None
     rows = tx.all(f"SELECT seq FROM notes WHERE {filter_condition(chosen)}", filter_values(tx, chosen))
-    return Allowed.only((seq for (seq,) in rows), top)
+    return Allowed.only((seq for (seq,) in rows), _last_seq(tx))
+
+
+def _last_seq(tx: Read) -> int:
+    return tx.number("SELECT coalesce(max(seq), 0) FROM notes")

@@ -125,15 +125,18 @@ def ids_starting(tx: Read, beginning: str, within: str | None, limit: int) -> li
 
 def by_seq(tx: Read, seqs: Sequence[int], within: str | None = None) -> list[StoredNote]:
     """These notes, which the caller may see, in the order given."""
+    if not seqs:
+        return []
     rows = tx.all(
         f"""
-        SELECT {_NOTE} FROM json_each(:seqs) AS wanted
-        CROSS JOIN notes AS note ON note.seq = CAST(wanted.value AS BIGINT)
-        LEFT JOIN notes AS newer ON newer.seq = note.superseded_by AND {inside(within, "newer")} ORDER BY wanted.key
+        SELECT {_NOTE} FROM notes AS note
+        LEFT JOIN notes AS newer ON newer.seq = note.superseded_by AND {inside(within, "newer")}
+        WHERE note.seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))
         """,
         {"seqs": json.dumps(list(seqs)), "within": within},
     )
-    return [_stored(row) for row in rows]
+    found = {row[0]: _stored(row) for row in rows}
+    return [found[seq] for seq in seqs if seq in found]
 
 
 def everything(tx: Read) -> Iterator[StoredNote]:
@@ -182,6 +185,8 @@ def _stored(row: Sequence[Any]) -> StoredNote:
 
 
 def ids_of(tx: Read, seqs: Collection[int]) -> list[str]:
+    if not seqs:
+        return []
     rows = tx.all(
         "SELECT id FROM notes WHERE seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs)) ORDER BY seq",
         {"seqs": json.dumps(list(seqs))},
@@ -205,16 +210,24 @@ def importances(tx: Read, seqs: Collection[int]) -> dict[int, float]:
     return dict(rows)
 
 
-def sessions(tx: Read, seqs: Collection[int]) -> dict[int, str]:
-    """The sessions that these notes were written in. Notes without one are left out."""
+@dataclass(frozen=True)
+class RankingFacts:
+    """What the rank of a note depends on, beside its text."""
+
+    importance: float
+    session_id: str | None  # that it was written in
+    is_superseded: bool
+
+
+def ranking_facts(tx: Read, seqs: Collection[int]) -> dict[int, RankingFacts]:
     rows = tx.all(
         """
-        SELECT seq, session_id FROM notes
-        WHERE seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs)) AND session_id IS NOT NULL
+        SELECT seq, importance, session_id, superseded_by IS NOT NULL FROM notes
+        WHERE seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))
         """,
         {"seqs": json.dumps(list(seqs))},
     )
-    return dict(rows)
+    return {seq: RankingFacts(importance, session, bool(superseded)) for seq, importance, session, superseded in rows}
 
 
 def delete(tx: Write, seq: int) -> None:
@@ -355,7 +368,7 @@ def unlink_from_session(tx: Write, seq: int) -> list[int]:
 
 def set_tags(tx: Write, seq: int, tags: Sequence[Tag]) -> None:
     """Set exactly these tags. A tag that stays is not written again, so it keeps its stamp."""
-    wanted = _json([{"key": tag.key, "tag": tag.name, "origin": tag.origin} for tag in tags])
+    wanted = _tags_json(tags)
     tx.all(
         """
         DELETE FROM note_tags
@@ -363,6 +376,12 @@ def set_tags(tx: Write, seq: int, tags: Sequence[Tag]) -> None:
         """,
         {"seq": seq, "tags": wanted},
     )
+    insert_tags(tx, seq, tags)
+
+
+def insert_tags(tx: Write, seq: int, tags: Sequence[Tag]) -> None:
+    """Add these tags."""
+    wanted = _tags_json(tags)
     tx.all(
         """
         INSERT INTO note_tags (note_seq, tag_key, tag, origin, position)
@@ -372,6 +391,10 @@ def set_tags(tx: Write, seq: int, tags: Sequence[Tag]) -> None:
         """,
         {"seq": seq, "tags": wanted},
     )
+
+
+def _tags_json(tags: Sequence[Tag]) -> str:
+    return _json([{"key": tag.key, "tag": tag.name, "origin": tag.origin} for tag in tags])
 
 
 def tags_of(tx: Read, seq: int) -> list[Tag]:
