@@ -94,7 +94,7 @@ def test_no_other_thread_waits_for_a_cache_that_is_being_loaded() -> None:
         assert budget.admits(cache)
 
 
-def test_the_caches_used_longest_ago_make_room() -> None:
+def test_the_caches_used_last_stay() -> None:
     probe = VectorCache()
     filled(roomy := CacheBudget(), probe)
     filled(roomy, probe)

@@ -4,7 +4,14 @@ from memory_mcp.app.access import Access, open_access
 from memory_mcp.app.composition import App, embedding_options, open_app
 from memory_mcp.app.hooks import answer_hook, resume_captures
 from memory_mcp.app.hub import HubApp, open_hub
-from memory_mcp.app.maintenance import Maintenance, backup_of, data_layout, open_engine_move, open_maintenance
+from memory_mcp.app.maintenance import (
+    Maintenance,
+    backup_of,
+    data_layout,
+    open_cells,
+    open_engine_move,
+    open_maintenance,
+)
 
 __all__ = [
     "Access",
@@ -17,6 +24,7 @@ __all__ = [
     "embedding_options",
     "open_access",
     "open_app",
+    "open_cells",
     "open_engine_move",
     "open_hub",
     "open_maintenance",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.access import Audit, Keys, Limits, SignIns, Users, delete_folder, folder_of, server_db
 from memory_mcp.app.older_servers import wait_for_older_servers
-from memory_mcp.app.postgres import create_peers, delete_rows, open_pool, shared_rows
+from memory_mcp.app.postgres import create_cells, create_peers, delete_rows, open_pool, shared_rows
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.changes import KEYS_TOPIC, Change
 from memory_mcp.clock import Clock, utc_now
@@ -35,6 +35,7 @@ from memory_mcp.settings import Settings
 from memory_mcp.sync import hub as hubs
 
 if TYPE_CHECKING:
+    from memory_mcp.engines.postgres.cells import Cells
     from memory_mcp.engines.postgres.pool import PostgresPool
 
 
@@ -63,6 +64,7 @@ class ServerDatabases:
     live: SharedDatabase
     servers: ServerRegistry
     postgres: PostgresPool | None = None  # connections to the database of --database-url
+    cells: Cells | None = None  # the databases with users' rows, of which that is the first
 
 
 @contextmanager
@@ -89,7 +91,8 @@ def open_server_databases(
     if settings.database_url:
         pool = stack.enter_context(open_pool(settings, clock, (*own, *kinds)))
         server, live = (shared_rows(settings, pool, kind) for kind in own)
-        return ServerDatabases(server, live, LeasedServers(live, local), pool)
+        cells = stack.enter_context(closing(create_cells(pool, (*own, *kinds))))
+        return ServerDatabases(server, live, LeasedServers(live, local), pool, cells)
 
     def open_file(kind: DatabaseKind) -> Database:
         return stack.enter_context(closing(open_database(settings, clock, kind, settings.data_dir / kind.file)))
@@ -126,7 +129,7 @@ def create_access(
         limits=limits,
         audit=audit,
         folder_of=partial(folder_of, settings.data_dir),
-        delete_data=partial(_delete_data, settings, clock, databases.postgres),
+        delete_data=partial(_delete_data, settings, clock, databases.cells),
         addresses=partial(addresses, databases.live, local),
         servers=partial(by_server, databases.live, local),
         check_database=partial(users.get, LOCAL_USER),
@@ -134,11 +137,11 @@ def create_access(
     )
 
 
-def _delete_data(settings: Settings, clock: Clock, pool: PostgresPool | None, user: str) -> None:
+def _delete_data(settings: Settings, clock: Clock, cells: Cells | None, user: str) -> None:
     path = settings.data_dir / hubs.FILE.file
     if path.exists():
         with closing(open_database(settings, clock, hubs.FILE, path)) as records:
             hubs.delete_user(records, user)
-    if pool is not None:
-        delete_rows(pool, user)
+    if cells is not None:
+        delete_rows(cells, user)
     delete_folder(settings.data_dir, user)

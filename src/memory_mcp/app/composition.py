@@ -183,6 +183,7 @@ def open_app(
             closing=stack,
             served=frozenset(served),
             postgres=own.postgres,
+            cells=own.cells,
             new_files_dir=new_files_dir,
         )
         context.databases.update(one for one in (own.server, own.live) if isinstance(one, Database))

@@ -35,7 +35,9 @@ def _open_records(
     if databases.postgres is not None:
         from memory_mcp.engines.postgres.tenants import PostgresTenants
 
-        return PostgresTenants(databases.postgres, hubs.FILE.tables, durable=settings.durability == "full").database
+        return PostgresTenants(
+            databases.postgres, hubs.FILE.tables, durable=settings.durability == "full", cells=databases.cells
+        ).database
     path = settings.data_dir / hubs.FILE.file
     records = stack.enter_context(closing(open_database(settings, clock, hubs.FILE, path)))
     return lambda user: records

@@ -13,7 +13,7 @@ from memory_mcp.access import folder_of
 from memory_mcp.app.access import use_data_dir
 from memory_mcp.app.composition import App, embedding_options
 from memory_mcp.app.older_servers import database_kinds
-from memory_mcp.app.postgres import open_pool, shared_rows
+from memory_mcp.app.postgres import create_cells, open_pool, shared_rows
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.engines.files import data_directory
@@ -29,6 +29,7 @@ from memory_mcp.settings import Settings
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.pool import PostgresPool
     from memory_mcp.maintenance import Backup, Doctor, Layout, MigrationRun, Restore
+    from memory_mcp.maintenance.cells import CellMove
     from memory_mcp.maintenance.database import (
         DatabaseBackup,
         DatabaseContent,
@@ -130,7 +131,22 @@ def _database_content(
         return create_portals(chosen, partial(folder_of, chosen.data_dir), Changes(), clock)
 
     servers = LeasedServers(shared_rows(settings, pool, live_db.FILE), Servers(settings.data_dir / "servers"))
-    return DatabaseContent(pool, settings, kinds, clock, lambda: len(servers.running()), portals_of)
+    cells = create_cells(pool, kinds)
+    return DatabaseContent(
+        pool, settings, kinds, clock, lambda: len(servers.running()), portals_of, cells.directory.moved_users
+    )
+
+
+@contextmanager
+def open_cells(
+    settings: Settings, *, clock: Clock = utc_now, families: dict[str, Family[Any]] = registry.FAMILIES
+) -> Iterator[CellMove]:
+    """The databases with users' rows, and moves between them."""
+    from memory_mcp.maintenance.cells import CellMove
+
+    kinds = database_kinds(families.values())
+    with open_pool(settings, clock, kinds) as pool, closing(create_cells(pool, kinds)) as cells:
+        yield CellMove(cells, kinds)
 
 
 def backup_of(app: App, clock: Clock = utc_now) -> Backup | DatabaseBackup:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import Clock
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.transactions import SharedDatabase
@@ -16,6 +17,7 @@ from memory_mcp.peers import Peers, SocketPeers
 from memory_mcp.settings import Settings
 
 if TYPE_CHECKING:
+    from memory_mcp.engines.postgres.cells import Cells
     from memory_mcp.engines.postgres.pool import PostgresPool
 
 MAX_VECTOR_LENGTH = 16_000  # of pgvector
@@ -42,12 +44,20 @@ def shared_rows(settings: Settings, pool: PostgresPool, kind: DatabaseKind) -> S
     return SharedRows(pool, kind.tables, durable=settings.durability == "full" and not kind.is_cache)
 
 
-def delete_rows(pool: PostgresPool, user: str) -> None:
-    """Delete everything that a user has."""
+def create_cells(pool: PostgresPool, kinds: Iterable[DatabaseKind]) -> Cells:
+    """The databases with users' rows, of which this is the first."""
+    from memory_mcp.engines.postgres.cells import Cells
+
+    return Cells(pool, [kind.tables for kind in kinds if kind.postgres])
+
+
+def delete_rows(cells: Cells, user: str) -> None:
+    """Delete everything that a user has, in each database where it is."""
     from memory_mcp.engines.postgres.tenants import write_all_tenants
 
-    with write_all_tenants(pool) as everything:
-        everything.delete(user)
+    for pool in {cells.of(LOCAL_USER).pool, cells.find(user).pool}:
+        with write_all_tenants(pool) as everything:
+            everything.delete(user)
 
 
 def create_peers(settings: Settings) -> Peers:

@@ -9,6 +9,7 @@ import typer
 from memory_mcp import __version__
 from memory_mcp.cli import (
     browser,
+    cells,
     config,
     connect,
     edits,
@@ -61,6 +62,7 @@ cli.command("config", context_settings=settings_help.CONTEXT, add_help_option=Fa
 cli.command("hook")(hook.hook)
 cli.add_typer(writes.cli, name="writes")
 cli.add_typer(users.cli, name="users")
+cli.add_typer(cells.cli, name="cells")
 cli.add_typer(keys.cli, name="keys")
 cli.add_typer(models.cli, name="models")
 cli.add_typer(stores.cli, name="stores")

@@ -24,6 +24,7 @@ from memory_mcp.settings import Settings
 from memory_mcp.time_spans import TimeReader
 
 if TYPE_CHECKING:
+    from memory_mcp.engines.postgres.cells import Cells
     from memory_mcp.engines.postgres.pool import PostgresPool
     from memory_mcp.engines.postgres.tenants import PostgresTenants
 
@@ -49,6 +50,7 @@ class Context:
     opened: dict[str, OpenFamily[Any]] = field(default_factory=dict)  # by name: the families before this one
     databases: WeakSet[Database] = field(default_factory=WeakSet)  # those that families have opened
     postgres: "PostgresPool | None" = None  # connections to the database of --database-url
+    cells: "Cells | None" = None  # the databases with users' rows
     new_files_dir: Path | None = None  # where missing databases are created, if not in the data directory
 
     @property
@@ -80,7 +82,7 @@ class Context:
         from memory_mcp.engines.postgres.tenants import PostgresTenants
 
         durable = self.settings.durability == "full" and not kind.is_cache
-        return PostgresTenants(pool, kind.tables, durable=durable)
+        return PostgresTenants(pool, kind.tables, durable=durable, cells=self.cells)
 
     def tenants(self, kind: DatabaseKind) -> Tenants:
         """A file of this kind for each user, opened at first use and closed at the end."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -46,6 +46,7 @@ class DatabaseContent:
     clock: Clock
     running_servers: Callable[[], int]  # how many servers use the database
     create_portals: Callable[[Settings], Portals]  # of a data directory
+    moved_users: Callable[[], Sequence[str]]  # those whose rows are in other databases
 
     def rows(self, everything: AllTenants) -> Rows:
         return Rows(self.kinds, lambda: nullcontext(everything))
@@ -64,6 +65,15 @@ class DatabaseContent:
 
         with write_all_tenants(self.pool) as everything:
             yield everything
+
+    def require_all_users(self) -> None:
+        """Raises Unavailable if the rows of a user are in another database: they would be missing."""
+        if moved := self.moved_users():
+            raise Unavailable(
+                f"The rows of {len(moved)} users, such as {moved[0]}, are in other cells, which this does not reach. "
+                "Use PostgreSQL's own tools, such as pg_dump, for each database, or move these users back with "
+                "`memory-mcp cells move`."
+            )
 
     def require_no_servers(self) -> None:
         """Raises Unavailable while servers run: they would write to what is moved or replaced."""
@@ -96,6 +106,7 @@ class DatabaseBackup:
     def make(self, target: Path, report_progress: ReportProgress = report_nothing) -> BackupResult:
         """Write everything that PostgreSQL has to a file, as it is at one moment. Servers may run meanwhile."""
         target, content = expand_home(target).absolute(), self.content
+        content.require_all_users()
         check_target(target)
         with (
             translate_write_errors(target),
@@ -117,6 +128,7 @@ class DatabaseRestore:
         """Replace all rows by a backup's, in one transaction, after checking every part of it. A backup of the former
         rows is written to the data directory first. Raises Unavailable while servers run."""
         content, data_dir = self.content, self.content.settings.data_dir
+        content.require_all_users()
         content.require_no_servers()
         with translate_write_errors(data_dir), staging(data_dir) as folder, content.files(folder / "data") as files:
             Restore(files.layout, files.portals, content.clock).run(file, report_progress)
@@ -149,6 +161,7 @@ class EngineMove:
     def from_files(self, layout: Layout, report_progress: ReportProgress = report_nothing) -> Iterator[MoveResult]:
         """Move all rows to PostgreSQL, a file at a time. No server may use the files."""
         content = self.content
+        content.require_all_users()
         content.require_no_servers()
         files = Files(layout, partial(open_database, content.settings, content.clock))
         yield from move(files, Rows(content.kinds, content.write), report_progress=report_progress)
@@ -156,6 +169,7 @@ class EngineMove:
     def to_files(self, folder: Path, report_progress: ReportProgress = report_nothing) -> Iterator[MoveResult]:
         """Move all rows to the files of a data directory."""
         content = self.content
+        content.require_all_users()
         content.require_no_servers()
         with content.files(folder) as files, content.read() as everything:
             yield from move(content.rows(everything), files, report_progress=report_progress)

@@ -136,6 +136,12 @@ class Rows:
             else:
                 yield from (unit for user in self.users() for unit in self._of_user(kind, user))
 
+    def units_of(self, user: str) -> Iterator[Unit]:
+        """Everything that a user has."""
+        for kind in movable(self.kinds):
+            if not kind.is_shared or kind.owner_column:
+                yield from self._of_user(kind, user)
+
     def _of_user(self, kind: DatabaseKind, user: str) -> Iterator[Unit]:
         from memory_mcp.engines.postgres.catalog import has_rows
 
@@ -219,14 +225,15 @@ def _copy(reading: Read, writing: Write, unit: Unit, report_progress: ReportProg
 
 
 def _row_sets(one: Read, other: Read, unit: Unit) -> tuple[RowSet, RowSet]:
-    """The rows of a unit in a file and in PostgreSQL, in the given order."""
+    """The rows of a unit in two places, of which at least one is in PostgreSQL."""
     from memory_mcp.engines.postgres.catalog import RowNumbers, copied_tables
 
-    file, database = (one, other) if one.is_file else (other, one)
+    database = other if one.is_file else one
+    files = [tx for tx in (one, other) if tx.is_file]
     tables = [
         table
         for table in copied_tables(database, unit.kind.tables, unit.kind.derived_tables)
-        if _is_in_file(file, table)
+        if all(_is_in_file(file, table) for file in files)
     ]
     owner = unit.user if unit.kind.owner_column else ""
     return tuple(  # type: ignore[return-value]  # two of them

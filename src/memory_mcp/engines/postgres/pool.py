@@ -32,7 +32,8 @@ _SETUP = f"""
 
 TENANT_TABLES = """
     SELECT format('%I.%I', table_schema, table_name) FROM information_schema.columns
-    WHERE column_name = 'tenant' AND (table_schema = 'memory' OR starts_with(table_schema, 'memory_'))
+    WHERE column_name = 'tenant' AND table_name <> 'departures'
+        AND (table_schema = 'memory' OR starts_with(table_schema, 'memory_'))
         AND has_table_privilege(format('%I.%I', table_schema, table_name), 'DELETE')
     ORDER BY table_name <> 'vector_changes'  -- which gets a row for each deleted vector, for other servers' copies
 """
@@ -64,6 +65,10 @@ class PostgresPool:
             except psycopg.ProgrammingError as exc:
                 raise Unusable("The database URL is not valid. It looks like postgresql://user@host/database.") from exc
             self._connections.open()
+
+    def to(self, url: str) -> "PostgresPool":
+        """Connections to another database."""
+        return PostgresPool(url, clock=self._clock)
 
     def close(self) -> None:
         self._connections.close()

@@ -1,21 +1,42 @@
 """The rows of each user in PostgreSQL, with the interface of access.Tenants, and those of the server itself."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import psycopg
 
 from memory_mcp.engines.postgres.migrations import BASE
-from memory_mcp.engines.postgres.pool import TENANT_TABLES, PostgresPool, Statement, part_tenant
+from memory_mcp.engines.postgres.pool import TENANT_TABLES, Connection, PostgresPool, Statement, part_tenant
 from memory_mcp.engines.postgres.transactions import LOCK, PostgresRead, PostgresWrite
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.engines.transactions import WRITE_TIMEOUT_S, UserDatabase, Write
 
 SERVER_TENANT = "server"  # of rows that belong to no user: no user has this id
 
+REQUIRE_PRESENT: Statement = ("SELECT memory.require_present()", ())
+DEPARTED = "MM001"  # the error of it: the user's rows are in another cell
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _SET_TENANT = """
     SELECT set_config('memory.tenant', :tenant, true), set_config('search_path', :search_path, true)
 """
+
+
+@dataclass(frozen=True)
+class UserCell:
+    """The connections to the database with a user's rows, as far as this process knows."""
+
+    pool: PostgresPool
+    moves: int = 0  # how often the rows were moved
+
+
+class FindsCells(Protocol):
+    """Which database a user's rows are in (cells.py)."""
+
+    def of(self, user: str) -> UserCell: ...
+
+    def find(self, user: str) -> UserCell: ...
 
 
 class TenantRows:
@@ -25,33 +46,63 @@ class TenantRows:
     def __init__(
         self, pool: PostgresPool, tables: TableSet, tenant: str, *, durable: bool, locks: Sequence[str] = ()
     ) -> None:
-        self._pool = pool
+        self._cell = UserCell(pool)
         self._tables = tables
         self._tenant = tenant
         self._durable = durable
         self._locks: list[Statement] = [(LOCK, (name,)) for name in locks]
+        self._checks: list[Statement] = []  # after the locks
 
     @contextmanager
     def read(self) -> Iterator[PostgresRead]:
-        with self._pool.transaction(_READ, self._tables, self._tenant, timeout_s=WRITE_TIMEOUT_S) as connection:
-            yield PostgresRead(self._pool.now(), 0, connection)
+        with ExitStack() as stack:
+            cell, connection = self._begin(stack, _READ, WRITE_TIMEOUT_S, self._checks)
+            yield PostgresRead(cell.pool.now(), cell.moves, connection)
 
     @contextmanager
     def write(self, timeout_s: float = WRITE_TIMEOUT_S) -> Iterator[PostgresWrite]:
-        with (
-            self._pool.transaction(
-                "BEGIN", self._tables, self._tenant, timeout_s=timeout_s, durable=self._durable, after=self._locks
-            ) as connection,
-            connection.pipeline(),
-        ):
-            yield PostgresWrite(self._pool.now(), 0, connection)
+        with ExitStack() as stack:
+            cell, connection = self._begin(stack, "BEGIN", timeout_s, [*self._locks, *self._checks])
+            stack.enter_context(connection.pipeline())
+            yield PostgresWrite(cell.pool.now(), cell.moves, connection)
+
+    def _begin(
+        self, stack: ExitStack, begin: str, timeout_s: float, after: Sequence[Statement]
+    ) -> tuple[UserCell, Connection]:
+        return self._cell, self._begin_in(self._cell, stack, begin, timeout_s, after)
+
+    def _begin_in(
+        self, cell: UserCell, stack: ExitStack, begin: str, timeout_s: float, after: Sequence[Statement]
+    ) -> Connection:
+        return stack.enter_context(
+            cell.pool.transaction(
+                begin, self._tables, self._tenant, timeout_s=timeout_s, durable=self._durable, after=after
+            )
+        )
 
 
 class UserRows(TenantRows):
-    """One kind of rows of one user, written by one transaction at a time."""
+    """One kind of rows of one user, written by one transaction at a time, in the cell where they are."""
 
-    def __init__(self, pool: PostgresPool, tables: TableSet, user: str, *, durable: bool) -> None:
-        super().__init__(pool, tables, user, durable=durable, locks=[f"{tables.name}/{user}"])
+    def __init__(
+        self, pool: PostgresPool, tables: TableSet, tenant: str, *, durable: bool, cells: FindsCells | None = None
+    ) -> None:
+        super().__init__(pool, tables, tenant, durable=durable, locks=[f"{tables.name}/{tenant}"])
+        self._cells = cells
+        self._user = tenant.partition("/")[0]
+        self._checks = [REQUIRE_PRESENT]
+
+    def _begin(
+        self, stack: ExitStack, begin: str, timeout_s: float, after: Sequence[Statement]
+    ) -> tuple[UserCell, Connection]:
+        cell = self._cells.of(self._user) if self._cells else self._cell
+        try:
+            return cell, self._begin_in(cell, stack, begin, timeout_s, after)
+        except psycopg.Error as exc:
+            if exc.sqlstate != DEPARTED or self._cells is None:
+                raise
+        cell = self._cells.find(self._user)  # no statement of the caller has run
+        return cell, self._begin_in(cell, stack, begin, timeout_s, after)
 
     def erase_deleted(self) -> None:
         """Nothing to do: VACUUM removes deleted rows from tables and indexes."""
@@ -88,10 +139,22 @@ class AllTenants:
             raise TypeError("This transaction only reads.")
         return tx
 
+    def set_departed(self, user: str, *, is_departed: bool) -> None:
+        """Refuse the transactions of a user from now on, with those of all parts, or no longer."""
+        change = (
+            "INSERT INTO departures DEFAULT VALUES ON CONFLICT DO NOTHING" if is_departed else "DELETE FROM departures"
+        )
+        for tenant in self._tenants(user):
+            self.rows(BASE, tenant).all(change)
+
+    def _tenants(self, user: str) -> list[str]:
+        """The parts of a user, and then the user."""
+        parts = self.rows(BASE, user).all("SELECT part FROM tenant_parts")
+        return [*(part_tenant(user, name) for (name,) in parts), user]
+
     def delete(self, user: str) -> None:
         """Delete all rows of a user, in every table, with all parts."""
-        parts = self.rows(BASE, user).all("SELECT part FROM tenant_parts")
-        for tenant in (*(part_tenant(user, name) for (name,) in parts), user):
+        for tenant in self._tenants(user):
             tx = self.rows(BASE, tenant)
             for (table,) in tx.all(TENANT_TABLES):
                 tx.all(f"DELETE FROM {table}")
@@ -118,13 +181,14 @@ def write_all_tenants(pool: PostgresPool) -> Iterator[AllTenants]:
 class PostgresTenants:
     """One kind of rows for each user."""
 
-    def __init__(self, pool: PostgresPool, tables: TableSet, *, durable: bool) -> None:
+    def __init__(self, pool: PostgresPool, tables: TableSet, *, durable: bool, cells: FindsCells | None = None) -> None:
         self._pool = pool
         self._tables = tables
         self._durable = durable
+        self._cells = cells
 
     def database(self, user: str) -> UserRows:
-        return UserRows(self._pool, self._tables, user, durable=self._durable)
+        return UserRows(self._pool, self._tables, user, durable=self._durable, cells=self._cells)
 
     def exists(self, user: str) -> bool:
         """Always: a user without rows needs nothing to be created."""

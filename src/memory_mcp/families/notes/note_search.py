@@ -8,7 +8,7 @@ from memory_mcp.embedding import QueryVectors
 from memory_mcp.engines.transactions import Read, UserDatabase
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.notes.model import Breakdown, NoteHit, NoteQuery
-from memory_mcp.families.notes.storage import index, links, lists, notes
+from memory_mcp.families.notes.storage import index, links, lists, notes, ranking_facts
 from memory_mcp.search import ranking
 from memory_mcp.search_index import hybrid_search
 from memory_mcp.search_index.hybrid_search import DIGITS, HybridSearch, ScoreParts
@@ -46,7 +46,7 @@ class NoteSearch:
     def _newest(self, tx: Read) -> list[RankedNote]:
         """Without a query: the notes that match the filter, newest first."""
         seqs = lists.newest(tx, self.query.filter, self.query.offset, self.query.limit + 1)
-        importances = notes.importances(tx, seqs)
+        importances = ranking_facts.importances(tx, seqs)
         return [RankedNote(seq, (None, None, round(importances[seq], DIGITS))) for seq in seqs]
 
     def _ranked(self, tx: Read) -> tuple[list[RankedNote], str | None]:
@@ -62,7 +62,7 @@ class NoteSearch:
             falls_back=self.query.falls_back,
         )
         candidates = search.candidates(tx)
-        facts = notes.ranking_facts(tx, candidates.seqs)
+        facts = ranking_facts.of_notes(tx, candidates.seqs)
         parts = {seq: candidates.parts(seq, one.importance) for seq, one in facts.items()}
         if self.vector is not None:
             parts = _with_sessions(parts, {seq: one.session_id for seq, one in facts.items() if one.session_id})
@@ -73,7 +73,7 @@ class NoteSearch:
             order, late = self._successors_first(tx, order, newer)
             if late:
                 candidates = replace(candidates, near=search.near(tx, {*late, *order}))
-                parts |= {seq: candidates.parts(seq, one) for seq, one in notes.importances(tx, late).items()}
+                parts |= {seq: candidates.parts(seq, one) for seq, one in ranking_facts.importances(tx, late).items()}
         page = order[self.query.offset : self.query.end + 1]
         near = candidates.near
         ranked = [RankedNote(seq, parts[seq], near.chunks.get(seq, 0), near.closeness.get(seq)) for seq in page]

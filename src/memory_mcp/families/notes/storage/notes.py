@@ -202,34 +202,6 @@ def namespaces_of(tx: Read, ids: Collection[str]) -> dict[str, str]:
     return dict(rows)
 
 
-def importances(tx: Read, seqs: Collection[int]) -> dict[int, float]:
-    rows = tx.all(
-        "SELECT seq, importance FROM notes WHERE seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))",
-        {"seqs": json.dumps(list(seqs))},
-    )
-    return dict(rows)
-
-
-@dataclass(frozen=True)
-class RankingFacts:
-    """What the rank of a note depends on, beside its text."""
-
-    importance: float
-    session_id: str | None  # that it was written in
-    is_superseded: bool
-
-
-def ranking_facts(tx: Read, seqs: Collection[int]) -> dict[int, RankingFacts]:
-    rows = tx.all(
-        """
-        SELECT seq, importance, session_id, superseded_by IS NOT NULL FROM notes
-        WHERE seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))
-        """,
-        {"seqs": json.dumps(list(seqs))},
-    )
-    return {seq: RankingFacts(importance, session, bool(superseded)) for seq, importance, session, superseded in rows}
-
-
 def delete(tx: Write, seq: int) -> None:
     """Delete permanently, with tags, links, versions, vectors and words; wikilinks to it dangle again."""
     tx.all("DELETE FROM notes WHERE seq = :seq", {"seq": seq})

@@ -1,0 +1,195 @@
+"""Users in two databases, and moves of a user between them while a server runs."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from memory_mcp.app import App, backup_of, open_app, open_cells
+from memory_mcp.caller import ALL_SCOPES, Caller
+from memory_mcp.engines import row_copy
+from memory_mcp.engines.postgres.pool import PostgresPool
+from memory_mcp.engines.postgres.tenants import PostgresTenants
+from memory_mcp.errors import Conflict, NotFound, Unavailable, Unusable
+from memory_mcp.families.graph.model import NewEntity
+from memory_mcp.families.notes.model import Author, NewNote
+from memory_mcp.families.notes.schema import NOTES_FILE
+from memory_mcp.maintenance.cells import CellMove
+from memory_mcp.sessions import Connection, Session
+from memory_mcp.settings import Settings
+from tests.events import eventually
+from tests.postgres import new_database
+
+HERE = Session("s", Connection("c", "c"))
+FAMILIES = ("vault", "notes", "graph", "recall")
+
+
+@dataclass
+class Databases:
+    app: App  # a running server
+    moves: CellMove  # of another process
+    home: str
+    other: str
+    ann: Caller
+    bob: Caller
+
+    def move(self, user: Caller, cell: str) -> int:
+        return sum(one.rows for one in self.moves.run(user.user, cell))
+
+    def tenants_at(self, url: str) -> set[str]:
+        """Who has notes in a database."""
+        with psycopg.connect(url) as connection:
+            return {tenant for (tenant,) in connection.execute("SELECT DISTINCT tenant FROM memory_notes.notes")}
+
+
+@pytest.fixture
+def databases(postgres_url: str, postgres_server: str, tmp_path: Path) -> Iterator[Databases]:
+    settings = Settings(data_dir=tmp_path / "data", families=FAMILIES, database_url=postgres_url, embedder="none")
+    with (
+        new_database(postgres_server) as other,
+        open_app(settings, serving=False) as app,
+        open_cells(settings) as moves,
+    ):
+        moves.cells.directory.add("other", other)
+        users = [app.access.users.add(name) for name in ("ann", "bob")]
+        callers = [Caller(user.id, ALL_SCOPES, frozenset(FAMILIES)) for user in users]
+        for caller in callers:
+            write(app, caller, "first")
+        yield Databases(app, moves, postgres_url, other, *callers)
+
+
+def write(app: App, caller: Caller, text: str) -> str:
+    return app.notes.writer.create(caller, Author(), NewNote(text)).id
+
+
+def texts(app: App, caller: Caller) -> list[str]:
+    db = app.notes._files.of(caller.user).db
+    with db.read() as tx:
+        return [content for (content,) in tx.all("SELECT content FROM notes ORDER BY seq")]
+
+
+def test_a_running_server_follows_a_user_to_another_database_and_back(databases: Databases) -> None:
+    app, ann, bob = databases.app, databases.ann, databases.bob
+    assert databases.move(ann, "other") > 0
+    write(app, ann, "second")
+    write(app, bob, "second")
+    assert texts(app, ann) == texts(app, bob) == ["first", "second"]
+    assert databases.tenants_at(databases.other) == {ann.user}
+    assert databases.tenants_at(databases.home) == {bob.user}
+    databases.move(ann, "")
+    write(app, ann, "third")
+    assert texts(app, ann) == ["first", "second", "third"]
+    assert databases.tenants_at(databases.home) == {ann.user, bob.user}
+    assert databases.tenants_at(databases.other) == set()
+
+
+def test_projects_and_facts_move_too(databases: Databases) -> None:
+    app, ann = databases.app, databases.ann
+    app.graph.create_project(ann, HERE, "house", "")
+    app.graph.create_entities(ann, HERE, "house", [NewEntity("Ada", "person", ("paints houses",))])
+    databases.move(ann, "other")
+    app.graph.create_entities(ann, HERE, "house", [NewEntity("Bob", "person", ("likes houses",))])
+    found = app.graph.search(ann, HERE, "house", "houses", 5).entities
+    assert {hit.name for hit in found} == {"Ada", "Bob"}
+    with psycopg.connect(databases.home) as connection:
+        sql = "SELECT count(*) FROM memory_project.entities"
+        assert connection.execute(sql).fetchone() == (0,)
+
+
+def test_a_cell_shows_a_user_nothing_of_another(databases: Databases) -> None:
+    databases.move(databases.ann, "other")
+    with closing(PostgresPool(databases.other)) as pool:
+        pool.open([NOTES_FILE.tables])
+        rows = PostgresTenants(pool, NOTES_FILE.tables, durable=True)
+        with rows.database(databases.bob.user).read() as tx:
+            assert tx.all("SELECT content FROM notes") == []
+        with rows.database(databases.ann.user).read() as tx:
+            assert tx.all("SELECT content FROM notes") == [("first",)]
+
+
+def test_a_former_database_refuses_a_server_that_does_not_know_of_the_move(databases: Databases) -> None:
+    databases.move(databases.ann, "other")
+    with closing(PostgresPool(databases.home)) as pool:
+        pool.open([NOTES_FILE.tables])
+        db = PostgresTenants(pool, NOTES_FILE.tables, durable=True).database(databases.ann.user)
+        with pytest.raises(psycopg.Error, match="another database"), db.write():
+            pass
+        with pytest.raises(psycopg.Error, match="another database"), db.read():
+            pass
+
+
+def test_a_write_under_way_is_moved_too(databases: Databases) -> None:
+    app, ann = databases.app, databases.ann
+    mover = threading.Thread(target=databases.move, args=(ann, "other"))
+    with app.notes._files.of(ann.user).db.write() as tx:
+        tx.all("UPDATE notes SET content = 'changed'")
+        tx.all("SELECT 1")
+        mover.start()
+        eventually(lambda: _is_waiting(databases.home))
+    mover.join()
+    assert texts(app, ann) == ["changed"]
+    assert databases.tenants_at(databases.other) == {ann.user}
+
+
+def _is_waiting(url: str) -> bool:
+    with psycopg.connect(url) as connection:
+        sql = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = 'advisory'"
+        return connection.execute(sql).fetchone() is not None
+
+
+def test_an_interrupted_move_refuses_calls_until_it_is_finished(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(row_copy, "require_equal", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            databases.move(databases.ann, "other")
+    with pytest.raises(Unavailable, match="being moved"):
+        write(databases.app, databases.ann, "second")
+    assert texts(databases.app, databases.bob) == ["first"]
+    databases.move(databases.ann, "other")
+    assert texts(databases.app, databases.ann) == ["first"]
+    assert databases.tenants_at(databases.home) == {databases.bob.user}
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _refuse(*_: object) -> None:
+    raise Unusable("It is not the same.")
+
+
+def test_if_a_row_differs_the_user_stays(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(row_copy, "require_equal", _refuse)
+        with pytest.raises(Unusable):
+            databases.move(databases.ann, "other")
+    write(databases.app, databases.ann, "second")
+    assert texts(databases.app, databases.ann) == ["first", "second"]
+    databases.move(databases.ann, "other")  # what the first attempt left there does not matter
+    assert texts(databases.app, databases.ann) == ["first", "second"]
+
+
+def test_deleting_a_user_deletes_the_rows_in_the_cell(databases: Databases) -> None:
+    databases.move(databases.ann, "other")
+    databases.app.access.delete_data(databases.ann.user)
+    assert databases.tenants_at(databases.other) == set()
+
+
+def test_a_backup_is_refused_while_users_are_in_other_cells(databases: Databases, tmp_path: Path) -> None:
+    databases.move(databases.ann, "other")
+    with pytest.raises(Unavailable, match="other cells"):
+        backup_of(databases.app).make(tmp_path / "backup.zip")
+
+
+def test_unknown_cells_and_second_names_are_refused(databases: Databases) -> None:
+    with pytest.raises(NotFound):
+        databases.move(databases.ann, "nowhere")
+    with pytest.raises(Conflict):
+        databases.moves.cells.directory.add("again", databases.other)
+    assert texts(databases.app, databases.ann) == ["first"]
