@@ -146,12 +146,20 @@ def test_several_memories_are_changed_deleted_and_restored(me: Person) -> None:
         found: dict[str, Any] = answer.json()
         return found
 
+    def dates() -> list[tuple[str, str]]:
+        found = [call(me, "memory_get", id=id_) for id_ in ids]
+        return [(one["created_at"], one["updated_at"]) for one in found]
+
+    before = dates()
     changed = ask("notes/change", refs=[*notes, "memory://note/none"], add_tags=["red", "new"], namespace="n0")
     assert (changed["refs"], [one["ref"] for one in changed["refused"]]) == (notes, ["memory://note/none"])
     assert titles(me, "namespace=n0&tag=red&tag=new") == ["Batch 1", "Batch 0"]
-    for one in changed["undo"]:
-        ask("notes/change", **one)
+    assert changed["undo"] == [{"ref": notes[0], "version": 2}, {"ref": notes[1], "version": 1}]
+    assert ask("notes/revert", notes=changed["undo"]) == {"refs": notes, "refused": []}
     assert (titles(me, "namespace=n0&tag=red"), titles(me, "namespace=n1")) == (["Batch 0"], ["Batch 1"])
+    assert dates() == before
+    again = ask("notes/revert", notes=changed["undo"])  # by now, another version is the last one
+    assert (again["refs"], [one["ref"] for one in again["refused"]]) == ([], notes)
 
     call(me, "commit_memory", scope="vault", key="batch", content="A fact")
     refs = [*notes, "memory://vault/batch"]
@@ -159,6 +167,7 @@ def test_several_memories_are_changed_deleted_and_restored(me: Person) -> None:
     assert titles(me, "namespace=n0") == []
     assert ask("memories/restore-many", refs=refs) == {"refs": refs, "refused": []}
     assert [call(me, "memory_get", id=id_)["importance"] for id_ in ids] == [0.9, 0.9]
+    assert dates() == before
     ask("memories/delete-many", refs=refs)
 
 

@@ -86,10 +86,12 @@ def test_the_policy_allows_nothing_but_our_own_files(site: Site) -> None:
 
 def test_the_first_page_is_small_because_scripts_and_styles_are_compressed(site: Site) -> None:
     page = site.me.get("/").text
-    first = [*re.findall(r'(?:src|href)="(/assets/[^"]+)"', page), "/assets/api.js"]
+    imported = re.findall(r'from"\./([\w-]+\.js)"', site.me.get("/assets/app.js").text)
+    assert imported
+    first = {*re.findall(r'(?:src|href)="(/assets/[^"]+)"', page), *(f"/assets/{name}" for name in imported)}
     sizes = {path: int(site.me.get(path).headers["content-length"]) for path in first}
     assert "/assets/app.js" in sizes
-    assert sum(sizes.values()) < 100_000 - 10_000  # the rest is for the answers to its requests
+    assert sum(sizes.values()) < 100_000 - 20_000  # the rest is for the answers to its requests
     whole = site.me.get("/assets/app.js", headers={"Accept-Encoding": "identity"})
     assert whole.content == site.me.get("/assets/app.js").content
     assert int(whole.headers["content-length"]) == len(whole.content)

@@ -38,6 +38,7 @@ def updated_note(before: Note, after: Note) -> dict[str, Any]:
         "folder": before.folder,
         "tags": before.tags,
         "expires_at": before.expires_at or "",
+        "updated_at": before.updated_at,
         "metadata_patch": {IMPORTED_FROM: before.metadata.get(IMPORTED_FROM)},
     }
     return {"updated": {"id": after.id, "version": after.version, "former": former}}

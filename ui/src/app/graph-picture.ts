@@ -6,6 +6,13 @@ interface Placed extends NodeObject {
   node: Node
 }
 
+interface Box {
+  left: number
+  right: number
+  top: number
+  bottom: number
+}
+
 interface Link extends LinkObject<Placed> {
   source: string | Placed
   target: string | Placed
@@ -31,6 +38,8 @@ const MOVE_MS = 400
 const FOUND_ZOOM = 2.5
 const MAX_FIT_ZOOM = 2
 
+const overlap = (one: Box, other: Box) =>
+  one.left < other.right && other.left < one.right && one.top < other.bottom && other.top < one.bottom
 const endOf = (end: string | Placed) => (typeof end === 'string' ? end : end.node.id)
 
 export class GraphPicture {
@@ -42,6 +51,7 @@ export class GraphPicture {
   private isFitted = true // until the user zooms or pans
   private isUnfitted = true // the size or a place changed since
   private highlighted: string | null = null
+  private labels: Box[] = [] // of this frame
   private colors: Record<string, string> = {}
   private readonly textColors
 
@@ -66,6 +76,7 @@ export class GraphPicture {
       .onNodeHover((item) => options.onHover(item?.node.id ?? null))
       .onNodeClick((item) => options.onChoose(item.node.id))
       .onEngineTick(() => (this.isUnfitted = true))
+      .onRenderFramePre(() => (this.labels = []))
       .onRenderFramePost(() => this.fitAgain())
     if (this.isStill) this.graph.warmupTicks(LAYOUT_TICKS).cooldownTicks(0)
     else this.graph.cooldownTicks(LAYOUT_TICKS)
@@ -74,11 +85,13 @@ export class GraphPicture {
     this.resize()
   }
 
-  /** Nodes that were there keep their places. */
+  /** Nodes that were there keep their places. The best connected come first, and so do their labels. */
   show(nodes: Node[], edges: Edge[]): void {
     this.colors = Object.fromEntries(groupsOf(nodes).map(([group]) => [group, this.css(colorOf(nodes, group))]))
     this.placed = new Map(
-      nodes.map((node) => [node.id, { ...this.placed.get(node.id), id: node.id, node } satisfies Placed]),
+      [...nodes]
+        .sort((one, other) => other.degree - one.degree)
+        .map((node) => [node.id, { ...this.placed.get(node.id), id: node.id, node } satisfies Placed]),
     )
     const links = edges
       .filter(({ from, to }) => this.placed.has(from) && this.placed.has(to))
@@ -163,8 +176,13 @@ export class GraphPicture {
     const radius = 4 * Math.sqrt(1 + node.degree / 4)
     context.font = `${12 / zoom}px system-ui, sans-serif`
     context.textAlign = 'center'
+    const text = node.title.slice(0, 40)
+    const [half, top] = [context.measureText(text).width / 2, y + radius]
+    const box = { left: x - half, right: x + half, top, bottom: top + 15 / zoom }
+    if (!isNamed && this.labels.some((other) => overlap(box, other))) return // zooming in shows it
+    this.labels.push(box)
     context.fillStyle = this.dimmed(this.textColors.plain, !this.isNear(node.id))
-    context.fillText(node.title.slice(0, 40), x, y + radius + 12 / zoom)
+    context.fillText(text, x, y + radius + 12 / zoom)
   }
 
   private drawEdgeLabel(link: Link, context: CanvasRenderingContext2D, zoom: number): void {

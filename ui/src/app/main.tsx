@@ -23,28 +23,26 @@ import './app.css'
 import { isConnected, isSignedOut, watchChanges } from './changes'
 import { Icon, type IconNode } from './icon'
 import { isOwner, loadOwner } from './owner'
-import { Conversations } from './pages/conversations'
-import { Graph } from './pages/graph'
 import { Home } from './pages/home'
-import { Keys } from './pages/keys'
 import { Memories } from './pages/memories'
-import { Sessions } from './pages/sessions'
-import { Settings as SettingsPage } from './pages/settings'
-import { Stores } from './pages/stores'
-import { Sync } from './pages/sync'
 import { Palette } from './palette'
 import { navigate, route } from './router'
 import { shownTheme } from './theme'
 import { pageTitle } from './title'
 
-/** A page that is loaded on demand: the viewer is large (an SQL editor, charts), and others are opened seldom. */
-function lazy(title: string, load: () => Promise<{ default: FunctionComponent }>): FunctionComponent {
+/** A page that is loaded when it is opened first: a visitor waits only for the code of the page that they see. */
+function lazy(title: string, load: () => Promise<FunctionComponent>): FunctionComponent {
+  let Loaded: FunctionComponent | null = null
   return function LazyPage() {
-    const [Page, setPage] = useState<FunctionComponent | null>(null)
+    const [Page, setPage] = useState(() => Loaded)
     const [error, setError] = useState('')
     useEffect(() => {
+      if (Page) return
       load().then(
-        (module) => setPage(() => module.default),
+        (loaded) => {
+          Loaded = loaded
+          setPage(() => loaded)
+        },
         (thrown: unknown) => setError(errorMessage(thrown)),
       )
     }, [])
@@ -57,7 +55,7 @@ function lazy(title: string, load: () => Promise<{ default: FunctionComponent }>
             {error}
           </p>
         ) : (
-          <div class="skeleton" />
+          <div class="skeleton" role="status" aria-busy="true" aria-label="Loading" />
         )}
       </>
     )
@@ -67,16 +65,19 @@ function lazy(title: string, load: () => Promise<{ default: FunctionComponent }>
 const PAGES: Record<string, [string, FunctionComponent]> = {
   '': ['Home', Home],
   memories: ['Memories', Memories],
-  conversations: ['Conversations', Conversations],
-  graph: ['Graph', Graph],
-  stores: ['Files', Stores],
-  portals: ['Tables', lazy('Tables', () => import('./pages/portals'))],
-  import: ['Import and export', lazy('Import and export', () => import('./pages/import'))],
-  keys: ['Connect', Keys],
-  sessions: ['Sessions', Sessions],
-  people: ['People', lazy('People', () => import('./pages/people'))],
-  sync: ['Sync', Sync],
-  settings: ['Settings', SettingsPage],
+  conversations: [
+    'Conversations',
+    lazy('Conversations', async () => (await import('./pages/conversations')).Conversations),
+  ],
+  graph: ['Graph', lazy('Graph', async () => (await import('./pages/graph')).Graph)],
+  stores: ['Files', lazy('Files', async () => (await import('./pages/stores')).Stores)],
+  portals: ['Tables', lazy('Tables', async () => (await import('./pages/portals')).default)],
+  import: ['Import and export', lazy('Import and export', async () => (await import('./pages/import')).default)],
+  keys: ['Connect', lazy('Connect a client', async () => (await import('./pages/keys')).Keys)],
+  sessions: ['Sessions', lazy('Sessions', async () => (await import('./pages/sessions')).Sessions)],
+  people: ['People', lazy('People', async () => (await import('./pages/people')).default)],
+  sync: ['Sync', lazy('Sync', async () => (await import('./pages/sync')).Sync)],
+  settings: ['Settings', lazy('Settings', async () => (await import('./pages/settings')).Settings)],
 }
 
 const ICONS: Record<string, IconNode> = {

@@ -96,10 +96,16 @@ export const changeSelected = (refs: string[], change: Change, verb: string) =>
     const done = await inParts('Changing', refs, (part) =>
       post('/api/notes/change', { body: { ...change, refs: part } }),
     )
-    const undo = () =>
-      attempt(async () => {
-        for (const inverse of done.flatMap((part) => part.undo)) await post('/api/notes/change', { body: inverse })
-        toast('Undone')
-      })
-    report(done, verb, done.some((part) => part.undo.length) ? undo : undefined)
+    const undo = done.flatMap((part) => part.undo)
+    report(done, verb, undo.length ? () => revertNotes(undo) : undefined)
+  })
+
+/** Undo the last change of notes: each gets its former version and date again. */
+const revertNotes = (notes: Schemas['FormerVersion'][]) =>
+  attempt(async () => {
+    const versions = new Map(notes.map(({ ref, version }) => [ref, version]))
+    const done = await inParts('Undoing', [...versions.keys()], (part) =>
+      post('/api/notes/revert', { body: { notes: part.map((ref) => ({ ref, version: versions.get(ref)! })) } }),
+    )
+    report(done, 'as before')
   })

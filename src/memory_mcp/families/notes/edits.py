@@ -24,7 +24,7 @@ def _delete(call: Call[Notes], ref: str, keep: Keep | None) -> None:
     if keep:
         if note.archived:
             raise Conflict("The note is archived already.", people_hint="--for-good deletes it permanently.")
-        keep({"importance": note.importance})
+        keep({"importance": note.importance, "updated_at": note.updated_at})
     call.operations.writer.delete(call.caller, note.id, soft=keep is not None)
 
 
@@ -32,7 +32,8 @@ def _restore(call: Call[Notes], ref: str, copy: Any) -> None:
     note = _note(call, ref)
     if not note.archived:
         raise Conflict("The note is not archived.")
-    revision = Revision(remove_tags=(ARCHIVED,), importance=(copy or {}).get("importance"))
+    kept = copy or {}
+    revision = Revision(remove_tags=(ARCHIVED,), importance=kept.get("importance"), updated_at=kept.get("updated_at"))
     call.operations.writer.update(call.caller, PERSON, note.id, revision)
 
 

@@ -1,17 +1,13 @@
 """Notes and links in the journal of writes: how they are shown and undone."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.engines.transactions import Read, Write
-from memory_mcp.errors import NotFound
-from memory_mcp.families.notes import markdown, transactions
+from memory_mcp.families.notes import former_versions, transactions
 from memory_mcp.families.notes.addresses import note_uri
-from memory_mcp.families.notes.model import Note, Tag, tag_key
 from memory_mcp.families.notes.storage import links, notes, writes
-from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.writes import WRITES, LinkItem, link_item, link_write, note_write
 from memory_mcp.families.writes import ItemShown
 from memory_mcp.write_journal import Action, ItemWrite, WriteRecord
@@ -60,7 +56,7 @@ class NoteItems:
         if before is None and not stored.note.archived:
             transactions.archive_unrecorded(tx, stored)
         elif before is not None:
-            _restore_version(tx, stored, before)
+            former_versions.restore(tx, stored, before)
         action: Action = "deleted" if before is None else "updated"
         return note_write(item, action, transactions.existing(tx, item, None).note.version)
 
@@ -74,28 +70,3 @@ def _restore_link(tx: Write, link: LinkItem, *, is_linked: bool) -> ItemWrite:
     if link.kind == "supersedes":
         links.refresh_superseded(tx, target)
     return link_write(link.source_id, link.target_id, link.kind, "created" if is_linked else "deleted")
-
-
-def _restore_version(tx: Write, stored: StoredNote, version: int) -> None:
-    former = notes.former(tx, stored, version, None)
-    if former is None:
-        raise NotFound("There is no such version any more.")
-    marks = markdown.Marks() if former.source == "hook" else markdown.marks(former.content)
-    has_own_title = former.title != markdown.first_line(former.content)
-    note = replace(former, version=stored.note.version)
-    tags = _tags(former, notes.tags_of(tx, stored.seq), marks)
-    transactions.rewrite(tx, stored, replace(stored, note=note, has_own_title=has_own_title), tags, marks)
-
-
-def _tags(former: Note, now: Sequence[Tag], marks: markdown.Marks) -> list[Tag]:
-    """The tags of a former version, of which only the names are stored."""
-    known = {tag.key: tag for tag in now}
-    inline = set(map(tag_key, marks.tags))
-    names = [name for name in former.tags if not (former.archived and tag_key(name) == "archived")]
-    tags = [
-        replace(known[tag_key(name)], name=name)
-        if tag_key(name) in known
-        else Tag(name, "inline" if tag_key(name) in inline else "user")
-        for name in names
-    ]
-    return transactions.with_archived_tag(tags) if former.archived else [tag for tag in tags if tag.origin != "state"]

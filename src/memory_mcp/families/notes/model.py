@@ -109,6 +109,7 @@ class Revision:
     metadata_patch: Mapping[str, Any] = field(default_factory=dict)  # None removes a key
     expires_at: str | None = None  # empty: never
     supersedes: tuple[str, ...] = ()
+    updated_at: str | None = None  # for an undo: when the note was changed last before; otherwise now
 
 
 @dataclass(frozen=True)

@@ -34,14 +34,24 @@ CONTEXT_MINUTES = 30  # an older note is not the context of the next one
 # The first few functions return the ids of other notes whose links changed.
 
 
-def rewrite(tx: Write, former: StoredNote, stored: StoredNote, tags: list[Tag], marks: markdown.Marks) -> list[str]:
-    """Replace the former note by the changed one, and update everything that depends on it."""
+def rewrite(
+    tx: Write,
+    former: StoredNote,
+    stored: StoredNote,
+    tags: list[Tag],
+    marks: markdown.Marks,
+    updated_at: str | None = None,
+) -> list[str]:
+    """Replace the former note by the changed one, and update everything that depends on it. An undo names the time of
+    the last change before."""
     seq, note = stored.seq, stored.note
     moved = note.namespace != former.note.namespace
     came_or_went = note.archived != former.note.archived
     linking = links.unresolve_links(tx, seq) if moved or came_or_went else []
     following = notes.unlink_from_session(tx, seq) if moved or came_or_went else notes.followers(tx, seq)
-    _replace(tx, former, replace(stored, previous=None if moved or came_or_went else stored.previous), tags)
+    changed = replace(note, updated_at=updated_at or tx.precise_stamp)
+    previous = None if moved or came_or_went else stored.previous
+    _replace(tx, former, replace(stored, note=changed, previous=previous), tags)
     links.set_wikilinks(tx, seq, marks.links)
     if moved or came_or_went:
         wikilinks.restore_targets(tx, seq)
@@ -76,7 +86,7 @@ def update(
     tags = revised_tags(had, author, former.note, revision, marks.tags)
     stored = revised(tx, former, revision, tags)
     is_change = stored != former or tags != had
-    linking = rewrite(tx, former, stored, tags, marks) if is_change else []
+    linking = rewrite(tx, former, stored, tags, marks, revision.updated_at) if is_change else []
     older = supersede(tx, caller, former, revision.supersedes)
     stored = existing(tx, former.note.id, caller.confined_to)
     if is_change:
@@ -119,8 +129,7 @@ def insert_after(
 
 def _replace(tx: Write, former: StoredNote, stored: StoredNote, tags: list[Tag]) -> None:
     notes.save_version(tx, former.seq)
-    note = replace(stored.note, updated_at=tx.precise_stamp, version=former.note.version + 1)
-    notes.update(tx, replace(stored, note=note))
+    notes.update(tx, replace(stored, note=replace(stored.note, version=former.note.version + 1)))
     notes.set_tags(tx, former.seq, tags)
     index.index_words(tx, former.seq)
 

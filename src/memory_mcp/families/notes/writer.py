@@ -8,13 +8,13 @@ from functools import partial
 from memory_mcp.caller import Caller
 from memory_mcp.engines.transactions import UserDatabase
 from memory_mcp.errors import Unavailable
-from memory_mcp.families.notes import markdown, transactions
+from memory_mcp.families.notes import former_versions, markdown, transactions
 from memory_mcp.families.notes.change_events import NoteEvents
 from memory_mcp.families.notes.journal_items import NoteItems
 from memory_mcp.families.notes.model import Author, Deleted, Filter, Linked, NewNote, Note, Revision, Unlinked
 from memory_mcp.families.notes.storage import index, links, lists, notes
 from memory_mcp.families.notes.storage.notes import StoredNote
-from memory_mcp.families.notes.storage.writes import WRITES, link_item, link_write
+from memory_mcp.families.notes.storage.writes import WRITES, link_item, link_write, note_write
 from memory_mcp.families.references import changed_meanwhile
 from memory_mcp.families.writes import Journal
 from memory_mcp.search_index import IndexFile, IndexFiles
@@ -85,6 +85,21 @@ class NoteWriter:
             self._events.publish(caller.user, [former.note, stored.note], linked=update.linked, list_changed=moved)
         says_otherwise = stored.note.content != former.note.content
         return replace(stored.note, similar=(self._find_similar(file, stored) if says_otherwise else None) or None)
+
+    def revert(self, caller: Caller, id_: str, version: int) -> Note:
+        """Undo the last change of a note: it gets its former version again, and the date of that.
+
+        Raises Conflict with the code `changed` unless that version is the last one before the present one."""
+        with self._db(caller).write() as tx:
+            present = transactions.existing(tx, id_, caller.confined_to)
+            if present.note.version != version + 1:
+                raise changed_meanwhile("The note")
+            linked = former_versions.restore(tx, present, version)
+            stored = transactions.existing(tx, id_, caller.confined_to)
+            WRITES.record(tx, caller, note_write(id_, "updated", stored.note.version))
+        self._files.worker.wake()
+        self._events.publish(caller.user, [present.note, stored.note], linked=linked, list_changed=True)
+        return stored.note
 
     def delete(self, caller: Caller, id_: str, *, soft: bool) -> Deleted:
         """Archive a note, or delete it permanently with its links and former versions."""

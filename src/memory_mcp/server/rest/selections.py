@@ -1,6 +1,5 @@
 """Changing several memories that a user selected, each as if it were the only one: what is refused stops no other."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Annotated
 
@@ -10,7 +9,7 @@ from pydantic import BaseModel, Field
 from memory_mcp.app import App
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import AppError
-from memory_mcp.families.notes.model import Note, tag_key
+from memory_mcp.families.notes.model import Note
 from memory_mcp.families.notes.resources import NOTE
 from memory_mcp.names import MAX_NAMESPACE_CHARS, NAMESPACE_PATTERN
 from memory_mcp.server.rest import memories
@@ -21,8 +20,6 @@ from memory_mcp.server.rest.shapes import MAX_REF_CHARS, MemoryRef, RequestBody
 from memory_mcp.server.rest.tools import run_tool
 
 MAX_AT_ONCE = 200  # memories in one request
-
-Undo = tuple[str | None, tuple[str, ...], tuple[str, ...]]  # namespace, tags to add, tags to remove
 
 
 class MemoryRefs(RequestBody):
@@ -52,8 +49,17 @@ class NotesChange(RequestBody):
     remove_tags: list[str] = Field([], max_length=20)
 
 
+class FormerVersion(RequestBody):
+    ref: str = Field(description="Of a note.", min_length=1, max_length=MAX_REF_CHARS)
+    version: int = Field(description="The one before its last change.", ge=1, le=2**53)
+
+
 class NotesChanged(MemoriesDone):
-    undo: list[NotesChange] = Field(description="Send each of these to undo the change.")
+    undo: list[FormerVersion] = Field(description="Of each changed note: for `/api/notes/revert`.")
+
+
+class NotesReversion(RequestBody):
+    notes: list[FormerVersion] = Field(min_length=1, max_length=MAX_AT_ONCE)
 
 
 @user_router.post("/memories/delete-many", responses=refusals(413, 422))
@@ -75,34 +81,35 @@ def restore_many(body: MemoryRefs, request: Request, app: TheApp, person: ThePer
 def change_notes(body: NotesChange, request: Request, app: TheApp, person: ThePerson) -> NotesChanged:
     """Tag several notes, or move them to another namespace."""
     require(person, "notes", Scope.WRITE)
-    undo: dict[Undo, list[str]] = defaultdict(list)
+    undo: list[FormerVersion] = []
 
     def change(ref: str) -> None:
         before = _note(app, person, ref)
         given = {"id": before.id, **body.model_dump(exclude={"refs"}, exclude_defaults=True)}
         run_tool(request, person, app.opened["notes"].family.tools["memory_update"], given)
-        undo[_undo(body, before)].append(ref)
+        if _note(app, person, ref).version == before.version + 1:
+            undo.append(FormerVersion(ref=ref, version=before.version))
 
     done = _each(body.refs, change)
-    inverse = [
-        NotesChange(refs=refs, namespace=namespace, add_tags=list(added), remove_tags=list(removed))
-        for (namespace, added, removed), refs in undo.items()
-        if namespace or added or removed
-    ]
-    return NotesChanged(**vars(done), undo=inverse)
+    return NotesChanged(**vars(done), undo=undo)
+
+
+@user_router.post("/notes/revert", responses=refusals(413, 422))
+def revert_notes(body: NotesReversion, app: TheApp, person: ThePerson) -> MemoriesDone:
+    """Undo the last change of several notes: each gets its former version and date again, unless it was changed
+    since."""
+    require(person, "notes", Scope.WRITE)
+
+    versions = {one.ref: one.version for one in body.notes}
+
+    def revert(ref: str) -> None:
+        app.notes.writer.revert(person, _note(app, person, ref).id, versions[ref])
+
+    return _each(versions, revert)
 
 
 def _note(app: App, person: Caller, ref: str) -> Note:
     return app.notes.reader.read(person, ref.removeprefix(NOTE))
-
-
-def _undo(change: NotesChange, before: Note) -> Undo:
-    had = {tag_key(tag) for tag in before.tags}
-    return (
-        before.namespace if change.namespace not in (None, before.namespace) else None,
-        tuple(tag for tag in change.remove_tags if tag_key(tag) in had),
-        tuple(tag for tag in change.add_tags if tag_key(tag) not in had),
-    )
 
 
 def _each(refs: Iterable[str], run: Callable[[str], object]) -> MemoriesDone:

@@ -102,7 +102,7 @@ function AddRelation({ project, name, reload }: Omit<Props, 'relations'>) {
       <input
         required
         aria-label="Other entity"
-        placeholder="the name of another entity"
+        placeholder="another entity"
         list="entities"
         value={other}
         onInput={(event) => setOther(event.currentTarget.value)}

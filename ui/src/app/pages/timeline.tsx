@@ -11,6 +11,9 @@ interface Props {
   until: string
 }
 
+/** On a phone the newest are beyond the edge. */
+const showNewest = (list: HTMLElement | null) => list?.scrollTo(list.scrollWidth, 0)
+
 export function Timeline({ days, since, until }: Props) {
   const steps = useMemo(() => timeSteps(days), [days])
   if (steps.length < 2) return null
@@ -26,7 +29,7 @@ export function Timeline({ days, since, until }: Props) {
     other.querySelector('a')?.focus()
   }
   return (
-    <ol class="timeline" aria-label="Notes over time" onKeyDown={onKey}>
+    <ol ref={showNewest} class="timeline" aria-label="Notes over time" onKeyDown={onKey}>
       {steps.map((step, position) => (
         <li key={step.since}>
           <a
