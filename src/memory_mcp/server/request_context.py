@@ -59,7 +59,7 @@ def network_of_client(scope: Mapping[str, Any]) -> str:
 
 
 def owner_of(scope: Mapping[str, Any]) -> str:
-    """Whose share of what the server has an HTTP request uses: its user's; before a sign-in, its address's."""
+    """The user of an HTTP request or, before a sign-in, its network address: each has a share of memory and threads."""
     if CALLER in scope:
         return f"user {scope[CALLER].user}"
     return f"user {scope[PERSON].id}" if PERSON in scope else f"address {network_of_client(scope)}"

@@ -26,7 +26,7 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
         changes,
         clock,
         limits=limits,
-        user_queries=max(1, settings.portal_user_memory // settings.portal_memory),
+        max_user_queries=max(1, settings.portal_user_memory // settings.portal_memory),
         max_tokens=settings.portal_tokens,
         rules=EngineRules(
             sandbox=settings.portal_sandbox,

@@ -174,14 +174,14 @@ class PortalFolders:
 class Engines:
     """This server's connections to engines, by portal, each opened at first use."""
 
-    def __init__(self, limits: dict[str, int], rules: EngineRules, user_queries: int) -> None:
-        """`user_queries`: how many queries of one user may run at once, over all of their portals."""
+    def __init__(self, limits: dict[str, int], rules: EngineRules, max_user_queries: int) -> None:
+        """`max_user_queries`: how many queries of one user may run at once, over all of their portals."""
         self._limits = limits
-        self._user_queries = user_queries
+        self._max_user_queries = max_user_queries
         self._rules = rules
         self._guard = threading.Lock()
         self._engines: dict[Path, EngineConnections] = {}
-        self._queries: dict[Path, threading.BoundedSemaphore] = {}  # of each user, by the folder of their portals
+        self._user_queries: dict[Path, threading.BoundedSemaphore] = {}  # by the folder of the user's portals
         self._is_closed = False
 
     def get(self, folder: PortalFolder) -> EngineConnections:
@@ -191,7 +191,7 @@ class Engines:
                 raise Unavailable("The server is stopping. Try again.", retry_after=1)
             if folder.path not in self._engines:
                 root = folder.path.parents[1]
-                queries = self._queries.setdefault(root, threading.BoundedSemaphore(self._user_queries))
+                queries = self._user_queries.setdefault(root, threading.BoundedSemaphore(self._max_user_queries))
                 self._engines[folder.path] = EngineConnections(
                     folder.path, self._limits, replace(self._rules, root=root), queries
                 )

@@ -84,9 +84,15 @@ class AuthenticationMiddleware:
         if key.is_confined:
             families = families.intersection(CONFINABLE)
         return Caller(
-            *(key.user, key.scopes, families, key.id, key.namespace, allowed, ip),
-            is_confined=key.is_confined,
+            key.user,
+            key.scopes,
+            families,
+            key_id=key.id,
             key_name=key.name,
+            namespace=key.namespace,
+            requests_a_minute=allowed,
+            ip=ip,
+            is_confined=key.is_confined,
         )
 
 
