@@ -156,6 +156,8 @@ def part_tenant(user: str, name: str) -> str:
 
 
 def _configure(connection: Connection) -> None:
+    if connection.execute("SELECT pg_backend_pid()").fetchone() != (connection.info.backend_pid,):
+        connection.prepare_threshold = None  # a pooler: the next transaction may run in another server process
     values.register(connection)
     connection.cursor_factory = RawCursor
 
