@@ -79,7 +79,7 @@ APART = FAMILIES | {
 }  # none of them imports another of its layer
 IN_FAMILIES = {  # the modules of each, which may import those before them
     "vault": "model storage schema journal_items operations resources edits references maintenance family tools",
-    "notes": "model list_model addresses storage schema markdown result_limits transactions journal_items "
+    "notes": "model list_model addresses storage schema markdown result_limits transactions former_versions journal_items "
     "replica_records replica_merge replica note_search change_events reader writer transfer review series operations "
     "resources edits references distillation prompts maintenance family tools",
     "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry "
