@@ -79,9 +79,9 @@ APART = FAMILIES | {
 }  # none of them imports another of its layer
 IN_FAMILIES = {  # the modules of each, which may import those before them
     "vault": "model storage schema journal_items operations resources edits references maintenance family tools",
-    "notes": "model list_model addresses storage schema markdown result_limits transactions former_versions journal_items "
-    "replica_records replica_merge replica note_search change_events reader writer transfer review series operations "
-    "resources edits references distillation prompts maintenance family tools",
+    "notes": "model list_model addresses storage schema markdown result_limits transactions former_versions "
+    "journal_items replica_records replica_merge replica note_search change_events reader writer transfer review series "
+    "operations resources edits references distillation prompts maintenance family tools",
     "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry "
     "store_access category_indexes journal_items listings operations edits references maintenance family tools",
     "graph": "model storage journal_items adoption schema answers exchange databases files projects transfer "
@@ -90,7 +90,7 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "cross_portal_query journal limits import_context archive_imports text_files inspection exports usage "
     "portal_registry zip_files record_writer record_imports transfer_folders query_errors file_imports file_exports "
     "query_results operations composition search_texts resources references maintenance family tools",
-    "recall": "model background pages references overview operations index latest counts tools family",
+    "recall": "model background pages origins references overview operations index latest counts tools family",
 }
 READERS = {  # of importers, one for each foreign format
     *("server_memory", "mcp_memory_service", "markdown_folder", "basic_memory", "anthropic_memory"),

@@ -176,6 +176,32 @@ def test_what_others_changed_later_is_left_alone_and_named(memory: Memory) -> No
     assert (memory.data_dir / "stores/home/money/bank.md").read_text() == "by hand"
 
 
+def test_answers_say_who_wrote(memory: Memory) -> None:
+    mallory, alice = memory.client("mallory"), memory.client("alice")
+    note = poison(mallory)
+    alice.call("add_observations", project="family", observations=[{"entity_name": "Berta", "contents": ["666 is 60"]}])
+    alice.call("commit_memory", scope="vault", key="666", content="account")
+    hits = alice.call("recall_memories", query="account 666", limit=20)["hits"]
+    assert {hit["ref"]: hit["origin"] for hit in hits} == {
+        "memory://vault/bank": "mallory",
+        "memory://vault/666": "alice",
+        f"memory://note/{note}": "mallory",
+        "stores:home/money/bank": "mallory",
+        "graph:family/Berta": "mallory; alice",
+    }
+    assert alice.call("recall_open", ref="graph:family/Berta")["origin"] == "mallory; alice"
+    assert alice.call("memory_get", id=note)["origin"] == "mallory"
+    assert alice.call("memory_search", query="account")["memories"][0]["origin"] == "mallory"
+    assert alice.call("get_memory", store="home", path="money/bank")["origin"] == "mallory"
+    found = alice.call("search_memories", query="account")["results"]
+    assert {one["key"]: one["origin"] for one in found} == {"bank": "mallory", "666": "alice"}
+    for answer in (
+        alice.call("open_nodes", project="family", names=["Berta"]),
+        alice.call("search_nodes", project="family", query="banks"),
+    ):
+        assert [one["origin"] for one in answer["entities"]] == ["mallory; alice"]
+
+
 def test_links_are_undone(memory: Memory) -> None:
     alice, mallory = memory.client("alice"), memory.client("mallory")
     ids = [str(alice.call("memory_create", content=f"Note {n}")["id"]) for n in range(3)]
@@ -240,4 +266,4 @@ def test_writes_over_http_name_the_key_and_stay_with_their_user(memory: Memory) 
         assert (undone["deleted"], undone["left"]) == (1, 0)
         server.key = keys["laptop"]["key"]
         kept = server.modern_call("search_memories", query="account")["results"]
-        assert [one["key"] for one in kept] == ["laptop"]
+        assert [(one["key"], one["origin"]) for one in kept] == [("laptop", "wire with key laptop")]

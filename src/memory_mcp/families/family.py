@@ -42,6 +42,10 @@ READABLE = AfterValidator(check_readable)
 LEFT_OUT = Field(exclude_if=lambda value: value is None)
 """Marks a field of an answer that is left out when it has no value. Other fields are null then."""
 
+OriginText = Annotated[str | None, LEFT_OUT]
+"""A field of answers: who last wrote a memory, such as `cursor with key laptop`. Not known of what was written before
+there was a journal of writes."""
+
 Notice = Annotated[str | None, LEFT_OUT, Field(description="What was left out, and what to do about it.")]
 """A field of answers that may be incomplete."""
 

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from memory_mcp.write_journal.undo import Items
+from memory_mcp.write_journal.undo import Items, last_writers
 
 if TYPE_CHECKING:
     from memory_mcp.engines.transactions import Read, Write
@@ -24,6 +24,17 @@ class ItemShown:
 class ShownItems(Items, Protocol):
     def shown(self, tx: Read, items: Sequence[str]) -> dict[str, ItemShown]:
         """As many as can be described."""
+
+    def items_of(self, tx: Read, refs: Sequence[str]) -> dict[str, list[str]]:
+        """By reference, the items that a memory consists of. References of other journals are left out."""
+
+
+def origins(tx: Read, items: ShownItems, refs: Sequence[str]) -> dict[str, str]:
+    """Who last wrote each memory, in a few words. Memories without a record are left out."""
+    found = items.items_of(tx, refs)
+    writers = last_writers(tx, items.table, {item for own in found.values() for item in own})
+    names = {ref: dict.fromkeys(str(writers[item]) for item in own if item in writers) for ref, own in found.items()}
+    return {ref: "; ".join(several) for ref, several in names.items() if several}
 
 
 @dataclass(frozen=True)

@@ -127,8 +127,8 @@ class WriteTable:
             found[one.item].append(one)
         return found
 
-    def last_writers(self, tx: Read, items: Iterable[str]) -> dict[str, Writer]:
-        """Who last wrote each item. Items that were written before there was a journal are left out."""
+    def last_records(self, tx: Read, items: Iterable[str]) -> list[WriteRecord]:
+        """The last record of each item. Items that were written before there was a journal have none."""
         rows = tx.all(
             f"""
             SELECT {_FIELDS} FROM {self.name} WHERE number IN (
@@ -137,7 +137,7 @@ class WriteTable:
             """,
             {"items": _json(list(items))},
         )
-        return {one.item: one.writer for one in map(_record, rows)}
+        return [_record(row) for row in rows]
 
     def before(self, tx: Read, number: int) -> Any:
         """The state before a write; None if no copy is kept."""

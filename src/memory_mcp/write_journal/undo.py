@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from memory_mcp.caller import Caller
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import AppError
-from memory_mcp.write_journal.model import ItemUndo, ItemWrite, WriteRecord
+from memory_mcp.write_journal.model import ItemUndo, ItemWrite, Writer, WriteRecord
 from memory_mcp.write_journal.storage import WriteTable
 
 NO_COPY = "no copy of its former state is kept"
@@ -86,6 +86,14 @@ def undone_numbers(history: Iterable[WriteRecord]) -> set[int]:
     """The records of an item that are undone."""
     undos = _effective(history)[1]
     return {one.number for records in undos.values() for one in records}
+
+
+def last_writers(tx: Read, table: WriteTable, items: Iterable[str]) -> dict[str, Writer]:
+    """Who wrote what each item is now: after an undo, the writer before it. Items without a record are left out."""
+    last = {one.item: one for one in table.last_records(tx, items)}
+    undone = table.history(tx, [item for item, one in last.items() if one.undoes is not None])
+    standing = {item: current[-1] for item, history in undone.items() if (current := _effective(history)[0])}
+    return {item: one.writer for item, one in (last | standing).items()}
 
 
 def outcome(step: Step) -> ItemUndo:

@@ -24,7 +24,10 @@ def checked(answer: dict[str, Any]) -> dict[str, Any]:
     assert set(answer) - {"notice", "searched_span"} == {"hits", "searched", "incomplete"}
     for hit in answer["hits"]:
         facts = {"created_at", "updated_at"}
-        assert set(hit) - {"namespace", "source"} == {"family", "ref", "title", "snippet", "score", "why"} | facts
+        assert (
+            set(hit) - {"namespace", "source", "origin"}
+            == {"family", "ref", "title", "snippet", "score", "why"} | facts
+        )
         assert hit["family"] in answer["searched"]
         assert 0 <= hit["score"] <= 1
         assert hit["why"] in WHY

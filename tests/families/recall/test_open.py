@@ -38,7 +38,7 @@ def era(request: pytest.FixtureRequest) -> str:
 
 async def opened(client: Client, ref: str, **more: Any) -> dict[str, Any]:
     found = await call(client, "recall_open", ref=ref, **more)
-    assert set(found) - {"nextOffset"} == {"family", "ref", "title", "content", "created_at", "updated_at"}
+    assert set(found) - {"nextOffset", "origin"} == {"family", "ref", "title", "content", "created_at", "updated_at"}
     return found
 
 

@@ -113,6 +113,7 @@ async def test_retrieving_a_memory(client: Client) -> None:
             "expires_at": None,
             "citations": [],
         },
+        "origin": "mcp",  # the name of the client
     }
 
 

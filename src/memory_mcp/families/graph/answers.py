@@ -155,6 +155,8 @@ def _rest(entity: Entity, relations: Sequence[Relation], skip: Skip) -> str:
 
 def _size(item: object) -> int:
     """About how many bytes of JSON it makes."""
+    if item is None:
+        return 0
     if isinstance(item, str):
         return len(item.encode()) + 4
     if isinstance(item, list | tuple):

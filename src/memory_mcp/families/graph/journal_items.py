@@ -1,14 +1,15 @@
 """The rows of a graph in the journal of writes. An item is an entity, an observation or a relation."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import Conflict
-from memory_mcp.families.graph.model import ref_of
-from memory_mcp.families.graph.storage import rows
-from memory_mcp.families.writes import ItemShown
+from memory_mcp.families.graph.model import Nodes, ref_of, split_ref
+from memory_mcp.families.graph.storage import ids_of, rows
+from memory_mcp.families.writes import ItemShown, origins
 from memory_mcp.write_journal import ItemWrite, WriteRecord
 
 OTHERS_WROTE = "others have added observations or relations to it"
@@ -29,6 +30,16 @@ class GraphItems:
                 title = {"entity": f"{name} ({text})", "observation": f"{name}: {text}"}.get(kind, f"{name} {text}")
                 found[f"{kind}/{id_}"] = ItemShown(ref_of(self._project, name), title)
         return found
+
+    def items_of(self, tx: Read, refs: Sequence[str]) -> dict[str, list[str]]:
+        """An entity and its observations."""
+        names = {ref: name for ref in refs for project, name in [split_ref(ref)] if project == self._project and name}
+        ids = ids_of(tx, set(names.values()))
+        return {ref: self._rows_of(tx, ids[name]) for ref, name in names.items() if name in ids}
+
+    def _rows_of(self, tx: Read, entity_id: str) -> list[str]:
+        below = rows.active_below(tx, [entity_id])
+        return [f"entity/{entity_id}", *(f"{kind}/{id_}" for kind, id_, _ in below if kind == "observation")]
 
     def digests(self, tx: Read, items: Sequence[str]) -> dict[str, str]:
         return {
@@ -58,6 +69,15 @@ class GraphItems:
             return rows.row_write(kind, id_, "deleted")
         rows.restore_row(tx, kind, id_)
         return rows.row_write(kind, id_, "created")
+
+
+def with_origins(tx: Read, nodes: Nodes) -> Nodes:
+    """Entities with the names of those who wrote them and their observations."""
+    items = GraphItems("")
+    refs = {entity.id: ref_of("", entity.name) for entity in nodes.entities}
+    known = origins(tx, items, list(refs.values()))
+    entities = [replace(entity, origin=known.get(refs[entity.id])) for entity in nodes.entities]
+    return replace(nodes, entities=entities)
 
 
 def _by_kind(items: Sequence[str]) -> dict[str, list[str]]:

@@ -4,7 +4,7 @@ from urllib.parse import quote, unquote
 
 from pydantic import Field
 
-from memory_mcp.families.family import LEFT_OUT, Notice
+from memory_mcp.families.family import LEFT_OUT, Notice, OriginText
 
 Status = Literal["active", "archived"]
 
@@ -119,6 +119,7 @@ class Entity:
     observations: list[str]
     created_at: str
     updated_at: str
+    origin: OriginText = None
 
 
 @dataclass(frozen=True)

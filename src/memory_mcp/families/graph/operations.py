@@ -11,7 +11,7 @@ from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.graph import answers, storage
 from memory_mcp.families.graph.databases import ProjectDatabases
-from memory_mcp.families.graph.journal_items import GraphItems
+from memory_mcp.families.graph.journal_items import GraphItems, with_origins
 from memory_mcp.families.graph.model import (
     Created,
     DeletedCount,
@@ -146,7 +146,7 @@ class Graph(GraphTransfer):
             best = sorted(scores, key=lambda number: (-scores[number], number))[:limit]
             ids = storage.ids_by_number(tx, best)
             found = [ids[number] for number in best if number in ids]
-            nodes = answers.nodes(tx, found, answers.Skip(), "Narrow the query or lower the limit.")
+            nodes = with_origins(tx, answers.nodes(tx, found, answers.Skip(), "Narrow the query or lower the limit."))
         return replace(nodes, notice=" ".join(filter(None, (matches.notice, nodes.notice))) or None)
 
     def open_nodes(
@@ -156,7 +156,7 @@ class Graph(GraphTransfer):
         with self._reading(caller, session, project) as tx:
             ids = storage.ids_of(tx, dict.fromkeys(names))
             wanted = [ids[name] for name in dict.fromkeys(names) if name in ids]
-            return answers.nodes(tx, wanted, skip, "Ask for fewer names.")
+            return with_origins(tx, answers.nodes(tx, wanted, skip, "Ask for fewer names."))
 
     def read_graph(self, caller: Caller, session: Session, project: str | None, offset: int) -> Nodes:
         """Everything, a page at a time: entities from a position on, each with the relations that start at it."""

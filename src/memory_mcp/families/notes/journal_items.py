@@ -28,6 +28,10 @@ class NoteItems:
             shown[item] = ItemShown(note_uri(link.source_id), f"{source} → {target} ({link.kind})")
         return shown
 
+    def items_of(self, tx: Read, refs: Sequence[str]) -> dict[str, list[str]]:
+        start = note_uri("")
+        return {ref: [ref.removeprefix(start)] for ref in refs if ref.startswith(start)}
+
     def digests(self, tx: Read, items: Sequence[str]) -> dict[str, str]:
         found = {id_: str(version) for id_, version in writes.versions(tx, items).items()}
         linked = {item: LINKED for item in items if (link := link_item(item)) and writes.is_linked(tx, link)}

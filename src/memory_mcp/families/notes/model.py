@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from memory_mcp.families.family import LEFT_OUT, Notice
+from memory_mcp.families.family import LEFT_OUT, Notice, OriginText
 from memory_mcp.families.texts import SearchedSpan
 from memory_mcp.search.ranking import DEFAULT_IMPORTANCE
 from memory_mcp.time_spans import ANY_TIME, Span
@@ -222,6 +222,7 @@ class Note:
     version: Annotated[int, Field(description="Grows with each change; memory_get gives former ones.")]
     links: Annotated[Links | None, LEFT_OUT] = None
     similar: Annotated[list[str] | None, LEFT_OUT, Field(description="Notes that say nearly the same.")] = None
+    origin: OriginText = None  # of the last change
 
 
 @dataclass(frozen=True)
@@ -262,6 +263,7 @@ class NoteHit:
     score: float
     score_breakdown: Annotated[Breakdown | None, LEFT_OUT]
     source: Annotated[Source, Field(exclude=True)]  # for recall
+    origin: OriginText = None
     superseded_by: Annotated[str | None, LEFT_OUT, Field(description="A newer note replaces this one.")] = None
     closeness: Annotated[float | None, Field(exclude=True)] = None  # for hooks
 

@@ -11,6 +11,7 @@ from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.notes import note_search, transactions
 from memory_mcp.families.notes.addresses import namespace_uri, note_uri
 from memory_mcp.families.notes.change_events import NoteEvents
+from memory_mcp.families.notes.journal_items import NoteItems
 from memory_mcp.families.notes.list_model import Facets, ListedPart
 from memory_mcp.families.notes.model import (
     CreatedCursor,
@@ -36,6 +37,7 @@ from memory_mcp.families.notes.storage import counts, facets, index, links, list
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.references import GroupSize
 from memory_mcp.families.texts import searched
+from memory_mcp.families.writes import origins
 from memory_mcp.nearness import did_you_mean, nearest
 from memory_mcp.search import snippets
 from memory_mcp.search_index import IndexFiles
@@ -93,7 +95,8 @@ class NoteReader:
             linked = (
                 links.links_of(tx, stored.seq, caller.confined_to, links_offset, MAX_LINKS) if include_links else None
             )
-        return replace(note, links=cut_links(linked, links_offset) if linked else None)
+            origin = origins(tx, NoteItems(), [note_uri(note.id)]).get(note_uri(note.id))
+        return replace(note, links=cut_links(linked, links_offset) if linked else None, origin=origin)
 
     def search(self, caller: Caller, query: NoteQuery) -> NoteHits:
         """The best matches first, as many as fit one answer; without a query the notes that match the filter, newest
@@ -128,8 +131,10 @@ class NoteReader:
         search = note_search.NoteSearch(query, file.vectors, vector)
         with file.db.read() as tx:
             found, has_more, about_words = search.page(tx)
+            known = origins(tx, NoteItems(), [note_uri(stored.note.id) for stored, _ in found])
         notices = " ".join(filter(None, (notice, about_words))) or None
-        return [search.hit(stored, ranked) for stored, ranked in found], has_more, notices
+        hits = [replace(search.hit(*one), origin=known.get(note_uri(one[0].note.id))) for one in found]
+        return hits, has_more, notices
 
     def recent(self, caller: Caller, chosen: Filter, limit: int, offset: int = 0) -> Recent:
         seen = _visible_to(caller, chosen)

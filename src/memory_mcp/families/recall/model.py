@@ -3,7 +3,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from memory_mcp.families.family import LEFT_OUT, Notice
+from memory_mcp.families.family import LEFT_OUT, Notice, OriginText
 from memory_mcp.families.texts import SearchedSpan
 from memory_mcp.time_spans import ANY_TIME, Span
 
@@ -32,6 +32,7 @@ class RecallHit:
     updated_at: str | None
     namespace: Annotated[str | None, LEFT_OUT] = None
     source: Annotated[str | None, LEFT_OUT] = None
+    origin: OriginText = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class OpenedPage:
     content: str
     created_at: str | None = None
     updated_at: str | None = None
+    origin: OriginText = None
     nextOffset: Annotated[int | None, LEFT_OUT, Field(description="There is more: give this as the offset.")] = None  # noqa: N815
 
 

@@ -16,6 +16,7 @@ from memory_mcp.families.family import OpenFamily, within_budget
 from memory_mcp.families.recall import overview, pages
 from memory_mcp.families.recall.background import BackgroundIndexer, UpdateIndex, run_in_thread
 from memory_mcp.families.recall.model import Incomplete, OpenedPage, Overview, Recalled, RecallHit, RecallQuery
+from memory_mcp.families.recall.origins import origins_of
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.texts import Match, TextQuery, searched
 from memory_mcp.search import fts_query, ranking
@@ -88,7 +89,9 @@ class Recall:
             exc.data = {"ref": ref} | {name: value for name, value in exc.data.items() if name == "nearest"}
             raise
         content, following = pages.page(opened.content, offset)
-        return OpenedPage(family, opened.ref, opened.title, content, opened.created_at, opened.updated_at, following)
+        origin = origins_of(self._families, caller, {family: [opened.ref]}).get((family, opened.ref))
+        times = opened.created_at, opened.updated_at
+        return OpenedPage(family, opened.ref, opened.title, content, *times, origin, following)
 
     def overview(self, caller: Caller) -> Overview:
         return overview.describe(self._families, caller)
@@ -115,6 +118,7 @@ class Recall:
         shown = within_budget(
             hits, lambda hit: 120 + sum(len(text.encode()) for text in (hit.ref, hit.title, hit.snippet))
         )
+        shown = _with_origins(self._families, caller, shown)
         undated = [family for family, part in parts.items() if part.has_undated]
         notices = [
             fts_query.PLAIN_WORDS if parts is by_plain_words else None,
@@ -198,6 +202,16 @@ class Recall:
         if unknown := [family for family in query.families if family not in known]:
             raise Invalid(f"{unknown[0]!r} cannot be searched. Use any of: {', '.join(known)}.", field="families")
         return [family for family in known if family in (query.families or known)]
+
+
+def _with_origins(
+    families: Mapping[str, OpenFamily[Any]], caller: Caller, hits: Sequence[RecallHit]
+) -> list[RecallHit]:
+    refs: dict[str, list[str]] = {}
+    for hit in hits:
+        refs.setdefault(hit.family, []).append(hit.ref)
+    known = origins_of(families, caller, refs)
+    return [replace(hit, origin=known.get((hit.family, hit.ref))) for hit in hits]
 
 
 def _has_words(parts: Mapping[str, _FamilyResult]) -> bool:

@@ -12,9 +12,9 @@ from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable
 from memory_mcp.families.stores.category_indexes import CategoryIndexes
 from memory_mcp.families.stores.folders import SUFFIX, StoreFolder, taken
-from memory_mcp.families.stores.model import PathParts, ref_of
+from memory_mcp.families.stores.model import PREFIX, PathParts, ref_of, split_ref
 from memory_mcp.families.stores.store_access import StoreAccess
-from memory_mcp.families.writes import ItemShown, Journal
+from memory_mcp.families.writes import ItemShown, Journal, origins
 from memory_mcp.write_journal import Action, ItemWrite, WriteRecord, WriteTable, digest
 
 log = logging.getLogger(__name__)
@@ -73,6 +73,14 @@ class StoreJournal:
         with suppress(Unavailable), self._databases.database(caller.user).write() as tx:
             WRITES.erase_copies(tx, [item])
 
+    def origin(self, caller: Caller, ref: str) -> str | None:
+        """Who last wrote a file; None if that is not known."""
+        try:
+            with self._databases.database(caller.user).read() as tx:
+                return origins(tx, StoreItems(self._access, self._indexes, caller), [ref]).get(ref)
+        except Unavailable:
+            return None
+
     def journals(self, caller: Caller) -> list[Journal]:
         db = self._databases.database(caller.user)
 
@@ -102,6 +110,9 @@ class StoreItems:
         return {
             item: ItemShown(ref_of(store, "/".join(parts)), item) for item in items for store, parts in [_split(item)]
         }
+
+    def items_of(self, tx: Read, refs: Sequence[str]) -> dict[str, list[str]]:
+        return {ref: ["/".join(split_ref(ref))] for ref in refs if ref.startswith(PREFIX)}
 
     def digests(self, tx: Read, items: Sequence[str]) -> dict[str, str]:
         found = ((item, self._content(item)) for item in items)

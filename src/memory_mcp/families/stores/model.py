@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 from memory_mcp.clock import instant, short_stamp
 from memory_mcp.engines.files.signature import UNSETTLED, Signature
-from memory_mcp.families.family import Notice
+from memory_mcp.families.family import Notice, OriginText
 
 PathParts = tuple[str, ...]
 """A path inside a store, split at its slashes."""
@@ -176,6 +176,7 @@ class StoreMemory:
     path: str
     content: str
     metadata: Metadata
+    origin: OriginText = None
 
 
 @dataclass(frozen=True)

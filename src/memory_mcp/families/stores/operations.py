@@ -35,6 +35,7 @@ from memory_mcp.families.stores.model import (
     StoreMemory,
     Updated,
     is_over,
+    ref_of,
 )
 from memory_mcp.families.stores.store_access import StoreAccess
 from memory_mcp.progress import ReportProgress
@@ -110,7 +111,9 @@ class Stores(StoreListings):
         if is_over(file.metadata.expires_at, self._clock()) and not include_expired:
             raise NotFound(f"{path!r} has expired. Ask with include_expired to see it.", code="expired", field="path")
         updated_at = self._access.query(caller, folder, lambda catalogue: catalogue.updated_at(parts, text, file, seen))
-        return StoreMemory(store, "/".join(parts), file.content, replace(file.metadata, updated_at=updated_at))
+        metadata = replace(file.metadata, updated_at=updated_at)
+        origin = self.journal.origin(caller, ref_of(store, "/".join(parts)))
+        return StoreMemory(store, "/".join(parts), file.content, metadata, origin)
 
     def update(self, caller: Caller, store: str, path: str, change: FileChange, *, was: str | None = None) -> Updated:
         """Change the given fields and leave the others. Without a difference the file is not touched.

@@ -2,15 +2,18 @@
 
 import base64
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.engines.transactions import Read, Write
+from memory_mcp.families.family import decoded
 from memory_mcp.families.vault import storage
-from memory_mcp.families.vault.model import Memory, NewMemory, PruneFilter, uri_of
-from memory_mcp.families.writes import ItemShown
+from memory_mcp.families.vault.model import VAULT_URI, Memory, MemoryHit, NewMemory, PruneFilter, uri_of
+from memory_mcp.families.writes import ItemShown, origins
 from memory_mcp.write_journal import Action, ItemWrite, WriteRecord, WriteTable, digest
 
+PREFIX = f"{VAULT_URI}/"
 WRITES = WriteTable("vault_writes")
 
 Stored = tuple[Memory, bytes | None]  # with its vector
@@ -37,11 +40,21 @@ def copy_of(stored: Stored) -> dict[str, Any]:
     }
 
 
+def with_origins(tx: Read, hits: Sequence[MemoryHit]) -> list[MemoryHit]:
+    """Hits with the names of those who wrote them."""
+    refs = {hit.key: uri_of(hit.key) for hit in hits if hit.scope == "vault"}
+    known = origins(tx, VaultItems(), list(refs.values())) if refs else {}
+    return [replace(hit, origin=known.get(refs[hit.key])) if hit.scope == "vault" else hit for hit in hits]
+
+
 class VaultItems:
     table = WRITES
 
     def shown(self, tx: Read, items: Sequence[str]) -> dict[str, ItemShown]:
         return {key: ItemShown(uri_of(key), key) for key in items}
+
+    def items_of(self, tx: Read, refs: Sequence[str]) -> dict[str, list[str]]:
+        return {ref: [decoded(ref.removeprefix(PREFIX))] for ref in refs if ref.startswith(PREFIX)}
 
     def digests(self, tx: Read, items: Sequence[str]) -> dict[str, str]:
         found = ((key, storage.get(tx, key)) for key in items)
