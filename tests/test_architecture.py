@@ -80,8 +80,8 @@ APART = FAMILIES | {
 IN_FAMILIES = {  # the modules of each, which may import those before them
     "vault": "model storage schema journal_items operations resources edits references maintenance family tools",
     "notes": "model list_model addresses storage schema markdown result_limits transactions former_versions "
-    "journal_items replica_records replica_merge replica note_search change_events reader writer transfer review series "
-    "operations resources edits references distillation prompts maintenance family tools",
+    "journal_items replica_records replica_merge replica note_search change_events reader writer transfer review "
+    "series operations resources edits references distillation prompts maintenance family tools",
     "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry "
     "store_access category_indexes journal_items listings operations edits references maintenance family tools",
     "graph": "model storage journal_items adoption schema answers exchange databases files projects transfer "
