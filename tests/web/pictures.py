@@ -68,6 +68,7 @@ SHOWN: dict[str, tuple[str, Callable[[Page], None]]] = {
     "stores": ("/stores/default/people/ann?file=1", as_it_is),
     "portals": ("/portals/shop/orders?table=orders&sort=-price", with_rows),
     "sql": ("/portals/shop/orders?tab=sql&query={query}", drawn),
+    "charts": ("/portals/shop/orders?tab=charts&by=thing", drawn),
     "import": ("/import", as_it_is),
     "people": ("/people", as_it_is),
     "keys": ("/keys", as_it_is),
