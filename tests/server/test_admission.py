@@ -1,8 +1,10 @@
-"""Requests start in a fair order: a user who sends many delays their own, not those of others."""
+"""Requests start and are answered in a fair order: a user who sends many delays their own, not those of others."""
 
 import asyncio
+import threading
 
 import anyio
+import anyio.lowlevel
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
@@ -10,7 +12,8 @@ from memory_mcp.caller import ALL_SCOPES, Caller
 from memory_mcp.server import admission
 from memory_mcp.server.admission import Admission, RecentUse, release_current
 from memory_mcp.server.middleware.admission import AdmissionMiddleware
-from memory_mcp.server.request_context import CALLER
+from memory_mcp.server.request_context import CALLER, owner_of
+from memory_mcp.server.thread_pools import Workers
 
 pytestmark = pytest.mark.anyio
 
@@ -127,3 +130,68 @@ async def test_the_requests_of_another_user_start_before_a_flood() -> None:
     held.release()
     await asyncio.gather(*calls)
     assert started == ["eve", "ann", "eve", "ann", *["eve"] * 4]  # by turns: both have used nothing before
+
+
+async def test_the_requests_of_another_user_start_before_the_answers_to_a_flood(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An answer of a megabyte takes the event loop as long as many requests."""
+    monkeypatch.setattr(admission, "MAX_START_S", 60.0)
+    done: list[str] = []
+    workers, may_end = Workers("reading", 32), threading.Event()
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        if (user := scope[CALLER].user) == "eve":
+            await workers.run(may_end.wait, user=user, family="notes")
+        done.append(user)
+
+    middleware = AdmissionMiddleware(answer)
+    eve = [Request("eve", b"{}") for _ in range(4)]
+    calls = [asyncio.ensure_future(middleware(sent.scope, sent.receive, sent.send)) for sent in eve]
+    await anyio.wait_all_tasks_blocked()
+    held = await middleware._admission.acquire("another user")
+    may_end.set()
+    while not done and sum(map(len, middleware._admission._waiting.values())) < 4:
+        await anyio.lowlevel.checkpoint()
+    assert workers.slots.held == 4  # results that wait count as threads
+    ann = Request("ann", b"{}")
+    calls.append(asyncio.ensure_future(middleware(ann.scope, ann.receive, ann.send)))
+    await anyio.wait_all_tasks_blocked()
+    assert done == []
+    held.release()
+    await asyncio.gather(*calls)
+    assert done == ["ann", *["eve"] * 4]
+    assert workers.slots.held == 0
+
+
+async def test_the_permit_of_a_request_that_has_ended_is_not_held_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session is begun in the context of its first request, and outlives it."""
+    monkeypatch.setattr(admission, "MAX_START_S", 60.0)
+    gate = Admission()
+    permit = await gate.acquire("ann")
+    permit.end()
+    await permit.reacquire()
+    assert not gate._is_held
+    left = await gate.acquire("ann")
+    left.release()
+    held = await gate.acquire("another user")
+    waiting = asyncio.ensure_future(left.reacquire())
+    await anyio.wait_all_tasks_blocked()
+    left.end()
+    held.release()
+    await waiting
+    assert not gate._is_held
+
+
+async def test_a_long_answer_counts_more() -> None:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        await send({"type": "http.response.body", "body": b"x" * 1_000_000})
+
+    async def ignore(message: Message) -> None: ...
+
+    middleware = AdmissionMiddleware(answer)
+    request = Request("eve", b"{}")
+    await middleware(request.scope, request.receive, ignore)
+    assert middleware._admission._usage.of(owner_of(request.scope)) > 10

@@ -9,31 +9,52 @@ from typing import NamedTuple
 
 MAX_START_S = 0.05  # after which another request is admitted: this one waits for something
 HALF_LIFE_S = 1.0  # after which what a user has used counts half
-BYTES_PER_REQUEST = 50_000  # of a body, which take as long to parse as a request without one takes in all
+BYTES_PER_REQUEST = 50_000  # of a body, which take as long to parse or to write as a request without one takes in all
 BRACKETS_PER_REQUEST = 1_000  # that begin lists and objects in a body: so do these
 MAX_USERS = 10_000  # whose use is remembered
 
 
 class Permit:
-    """The right of one request to run on the event loop, until it waits for a thread or answers."""
+    """The right of one request to run on the event loop: until it waits for a thread, and again to make its answer."""
 
-    def __init__(self, admission: "Admission") -> None:
+    def __init__(self, admission: "Admission", user: str) -> None:
         self._admission = admission
+        self._user = user
+        self._has_ended = False
+        self._hold()
+
+    def _hold(self) -> None:
         self._is_held = True
         self._timer = asyncio.get_running_loop().call_later(MAX_START_S, self.release)
 
     def release(self) -> None:
-        """Let the next request start. Only the first call has an effect."""
+        """Let the next request run. Only the first call has an effect."""
         if self._is_held:
             self._is_held = False
             self._timer.cancel()
             self._admission.release()
 
+    async def reacquire(self) -> None:
+        """Wait for the right to make the answer. Without effect after the request: a session lives longer than the one
+        that began it."""
+        if not self._is_held and not self._has_ended:
+            await self._admission.wait(self._user, 0)
+            self._hold()
+            if self._has_ended:  # meanwhile
+                self.release()
+
+    def count_answer(self, body_bytes: int) -> None:
+        self._admission.count(self._user, body_bytes / BYTES_PER_REQUEST)
+
+    def end(self) -> None:
+        self._has_ended = True
+        self.release()
+
 
 class Admission:
-    """A lock: one request starts at a time, as the loop does one thing at a time anyway. Among the users whose requests
-    wait, the one with the least recent use goes first: a user who sends many requests delays their own. Used inside one
-    event loop only."""
+    """A lock: one request starts, or makes its answer, at a time, as the loop does one thing at a time anyway. Among
+    the users whose requests wait, the one with the least recent use goes first: a user who sends many requests, or asks
+    for long answers, delays their own. Used inside one event loop only."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._usage = RecentUse(now)
@@ -43,12 +64,19 @@ class Admission:
     async def acquire(self, user: str, body_bytes: int = 0, brackets: int = 0) -> Permit:
         """A permit for a request with a body of that size, and so many lists and objects."""
         cost = 1 + body_bytes / BYTES_PER_REQUEST + brackets / BRACKETS_PER_REQUEST
+        await self.wait(user, cost)
+        return Permit(self, user)
+
+    async def wait(self, user: str, cost: float) -> None:
+        """Return when the lock is held for the user."""
         if self._is_held:
             await self._wait(user, cost)
         else:
             self._is_held = True
-            self._usage.add(user, cost)
-        return Permit(self)
+            self.count(user, cost)
+
+    def count(self, user: str, cost: float) -> None:
+        self._usage.add(user, cost)
 
     def release(self) -> None:
         while self._waiting:
@@ -58,7 +86,7 @@ class Admission:
             if not queue:
                 del self._waiting[user]
             if not first.granted.done():  # else its request was cancelled just now
-                self._usage.add(user, first.cost)
+                self.count(user, first.cost)
                 first.granted.set_result(None)
                 return
         self._is_held = False
@@ -106,3 +134,9 @@ def release_current() -> None:
     """Let the next request start: this one waits for a thread."""
     if permit := CURRENT.get():
         permit.release()
+
+
+async def reacquire_current() -> None:
+    """Wait for the right to make the answer: a thread has done its part."""
+    if permit := CURRENT.get():
+        await permit.reacquire()

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from memory_mcp.errors import Unavailable
 from memory_mcp.operating_system import lower_thread_priority
-from memory_mcp.server.admission import release_current
+from memory_mcp.server.admission import reacquire_current, release_current
 from memory_mcp.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -144,6 +144,7 @@ class _Job:
     user: str
     family: str
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    has_waiting_result: bool = False  # whose caller releases the slot
 
 
 class Workers:
@@ -163,7 +164,8 @@ class Workers:
 
     async def run(self, work: Callable[[], T], *, user: str, family: str) -> T:
         """Run `work` in a thread. A cancelled caller leaves the queue; work that has begun keeps its thread, and its
-        user's share of the threads, until it ends."""
+        user's share of the threads, until it ends, and the share until its result can be answered: results that wait
+        use memory."""
         await self.slots.acquire(user, family)
         in_context = partial(copy_context().run, work)  # so that its log lines have the request's id
         job = _Job(in_context, asyncio.get_running_loop().create_future(), user, family)
@@ -174,7 +176,12 @@ class Workers:
                 name = f"{self.name}-{self._threads}"
                 threading.Thread(target=self._work, name=name, daemon=True).start()
         self._jobs.put(job)
-        result: T = await job.done
+        try:
+            result: T = await job.done
+            await reacquire_current()
+        finally:
+            if job.has_waiting_result:
+                self.slots.release(user, family)
         return result
 
     @asynccontextmanager
@@ -215,11 +222,13 @@ class Workers:
             del job, result, error
 
     def _finish(self, job: _Job, result: Any, error: BaseException | None) -> None:
-        self.slots.release(job.user, job.family)
         if job.done.done():  # the caller has left
+            self.slots.release(job.user, job.family)
             if error is not None and not isinstance(error, Exception):
                 log.error("A worker thread ended with %r after its caller had left", error)
-        elif error is None:
+            return
+        job.has_waiting_result = True
+        if error is None:
             job.done.set_result(result)
         else:
             job.done.set_exception(error)

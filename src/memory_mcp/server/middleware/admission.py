@@ -1,4 +1,5 @@
-"""Requests start in a fair order, so that a flood of one user's requests does not delay those of others."""
+"""Requests start and are answered in a fair order, so that a flood of one user's requests does not delay those of
+others."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,7 +28,7 @@ class AdmissionMiddleware:
                 await start.admit()
             await self._app(scope, start.receive, start.send)
         finally:
-            start.release()
+            start.end()
 
 
 class _Start:
@@ -46,9 +47,9 @@ class _Start:
         self._permit = await self._admission.acquire(owner_of(self._scope), self._body_bytes, self._brackets)
         CURRENT.set(self._permit)
 
-    def release(self) -> None:
+    def end(self) -> None:
         if self._permit:
-            self._permit.release()
+            self._permit.end()
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -63,5 +64,7 @@ class _Start:
         return message
 
     async def send(self, message: Message) -> None:
-        self.release()
+        if self._permit:
+            self._permit.count_answer(len(message.get("body", b"")))
+            self._permit.release()
         await self._send(message)
