@@ -837,6 +837,9 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
     "POST /api/notes/change": [
         lambda its: ("/api/notes/change", {"refs": [f"memory://note/{its.note}"], "add_tags": ["mine"]}),
     ],
+    "POST /api/notes/revert": [
+        lambda its: ("/api/notes/revert", {"notes": [{"ref": f"memory://note/{its.note}", "version": 1}]}),
+    ],
     "GET /api/users": [lambda its: at("/api/users")],
     "POST /api/users": [lambda its: ("/api/users", {"name": its.code})],
     "POST /api/users/{user}/plan": [lambda its: (f"/api/users/{its.code}/plan", {"plan": "pro"})],
