@@ -2,12 +2,14 @@
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memory_mcp.families.stores.folders import MAX_FILE_BYTES
 from tests import processes
 from tests.processes import environment
 from tests.wire import HELLO, Stdio, http_server
@@ -35,6 +37,12 @@ class Memory:
         ran = processes.run(*arguments, "--data-dir", self.data_dir, "--json", env=environment())
         assert ran.returncode == code, ran.stderr
         return json.loads(ran.stdout if code == 0 else ran.stderr)
+
+    def run_incomplete(self, *arguments: str) -> Any:
+        """Of a command that answers and says with its status that something is missing."""
+        ran = processes.run(*arguments, "--data-dir", self.data_dir, "--json", env=environment())
+        assert ran.returncode == 1, ran.stderr
+        return json.loads(ran.stdout)
 
     def writes(self, *options: str) -> list[tuple[str, str, str, str]]:
         """(family, client, action, title), the oldest first."""
@@ -221,15 +229,50 @@ def test_what_is_deleted_for_good_leaves_no_copy(memory: Memory) -> None:
     note = poison(alice)
     alice.call("commit_memory", scope="vault", key="bank", content="changed")
     alice.call("update_memory", store="home", path="money/bank", content="changed")
-    for ref in ("memory://vault/bank", "stores:home/money/bank", f"memory://note/{note}"):
+    alice.call("add_memory", store="home", path="draft", content="account 666")
+    alice.call("move_memory", store="home", from_path="draft", to_path="later")
+    alice.call("update_memory", store="home", path="later", content="changed")
+    alice.call("move_memory", store="home", from_path="later", to_path="last")
+    for ref in (
+        "stores:home/last",
+        "memory://vault/bank",
+        "stores:home/money/bank",
+        f"memory://note/{note}",
+    ):
         memory.run("rm", ref, "--for-good", "--yes")
     alice.close()
     memory.clients.clear()
     for name in ("memory.db", "store_writes.db", "notes.db"):
         stored = b"".join(path.read_bytes() for path in memory.data_dir.glob(f"{name}*"))
         assert not re.search(rb"account (is )?666", stored), name
+        copies = [b64decode(text) for text in re.findall(rb'"content": "([\w+/]+=*)"', stored)]
+        assert not any(b"account" in copy for copy in copies), name
     undone = memory.undo("--source", "cli")
     assert {one["why"] for one in undone["items"]} == {"no copy of its former state is kept"}
+
+
+def test_a_file_that_cannot_be_read_is_left_alone(memory: Memory) -> None:
+    poison(memory.client("mallory"))
+    (memory.data_dir / "stores/home/money/bank.md").write_bytes(b"x" * 2 * MAX_FILE_BYTES)
+    undone = memory.undo("--client", "mallory")
+    assert (undone["deleted"], undone["left"]) == (6, 1)
+    assert {one["title"] for one in undone["items"] if one["outcome"] == "left"} == {"home/money/bank"}
+
+
+def test_a_damaged_project_is_named_and_the_others_are_reviewed_and_undone(memory: Memory) -> None:
+    mallory = memory.client("mallory")
+    mallory.call("create_project", name="damaged")
+    mallory.close()
+    memory.clients.clear()
+    (file,) = (memory.data_dir / "projects").glob("*.db")
+    poison(memory.client("mallory"))
+    file.write_bytes(b"x" * 8192)
+    for options in (("list",), ("list", "--groups"), ("undo", "--client", "mallory", "--dry-run")):
+        found = memory.run_incomplete("writes", *options)
+        assert list(found["incomplete"]) == ["graph:damaged"]
+    undone = memory.run_incomplete("writes", "undo", "--client", "mallory", "--yes")
+    assert (undone["deleted"], undone["left"], list(undone["incomplete"])) == (7, 0, ["graph:damaged"])
+    assert undone["undo"]
 
 
 def test_an_undo_needs_a_choice_and_a_yes(memory: Memory) -> None:

@@ -1,6 +1,7 @@
 """Reviewing and undoing what clients wrote, in all families, from the journals that these declare."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import islice
@@ -62,7 +63,7 @@ class UndoReport:
     restored: int = 0
     left: int = 0
     items: list[ReviewedUndo] = field(default_factory=list)  # at most MAX_SHOWN
-    incomplete: dict[str, str] = field(default_factory=dict)  # families that cannot be read, and why
+    incomplete: dict[str, str] = field(default_factory=dict)  # families and projects that cannot be read, and why
 
     def add(self, several: Iterable[ReviewedUndo]) -> None:
         for one in several:
@@ -96,10 +97,10 @@ class WriteReview:
     def writes(self, caller: Caller, query: ReviewQuery, limit: int) -> WritesPage:
         """The newest first."""
         incomplete: dict[str, str] = {}
-        found = [
-            _reviewed(family, journal, wanted, limit)
-            for family, journal, wanted in self._journals(caller, query, incomplete)
-        ]
+        found: list[list[ReviewedWrite]] = []
+        for family, journal, wanted in self._journals(caller, query, incomplete):
+            with _collect_error(incomplete, family, journal.group):
+                found.append(_reviewed(family, journal, wanted, limit))
         newest = merge(*found, key=lambda one: one.record.at, reverse=True)
         return WritesPage(list(islice(newest, limit)), incomplete)
 
@@ -108,7 +109,8 @@ class WriteReview:
         incomplete: dict[str, str] = {}
         found: dict[tuple[str, ...], ReviewedGroup] = {}
         for family, journal, wanted in self._journals(caller, query, incomplete):
-            with journal.read() as tx:
+            groups: list[WriteGroup] = []
+            with _collect_error(incomplete, family, journal.group), journal.read() as tx:
                 groups = journal.items.table.groups(tx, wanted)
             for one in groups:
                 key = (one.day, one.source, one.client, one.key_id or "", one.key_name or "")
@@ -119,7 +121,7 @@ class WriteReview:
         """What an undo would do now. Nothing is changed."""
         report = UndoReport(None)
         for family, journal, wanted in self._journals(caller, query, report.incomplete):
-            with journal.read() as tx:
+            with _collect_error(report.incomplete, family, journal.group), journal.read() as tx:
                 chosen = journal.items.table.chosen(tx, wanted)
                 steps, left = undo.plan(tx, journal.items, chosen) if journal.can_undo else ([], _refused(chosen))
                 planned = [*map(undo.outcome, steps), *undo.partly_left(steps), *left]
@@ -134,37 +136,50 @@ class WriteReview:
         report = UndoReport(new_id())
         undoing = replace(caller, undo_id=report.undo_id)
         for family, journal, wanted in self._journals(undoing, query, report.incomplete):
-            with journal.read() as tx:
-                chosen = journal.items.table.chosen(tx, wanted)
-            if not journal.can_undo:
-                report.add(_shown(family, journal, _refused(chosen)))
-                continue
-            for some in _portions(chosen):
-                with journal.write(list(some)) as writing:
-                    done = undo.run(writing, undoing, journal.items, some)
-                journal.publish([one.item for one in done if one.outcome != "left"])
-                report.add(_shown(family, journal, done))
-            if chosen:
-                self._publish(caller.user, family)
+            with _collect_error(report.incomplete, family, journal.group):
+                self._undo_in(undoing, family, journal, wanted, report)
         return report
+
+    def _undo_in(self, caller: Caller, family: str, journal: Journal, wanted: WriteQuery, report: UndoReport) -> None:
+        with journal.read() as tx:
+            chosen = journal.items.table.chosen(tx, wanted)
+        if not journal.can_undo:
+            report.add(_shown(family, journal, _refused(chosen)))
+            return
+        for some in _portions(chosen):
+            with journal.write(list(some)) as writing:
+                done = undo.run(writing, caller, journal.items, some)
+            undone = [one.item for one in done if one.outcome != "left"]
+            if undone:
+                journal.publish(undone)
+                self._publish(caller.user, family)
+            report.add(_shown(family, journal, done))
 
     def _journals(
         self, caller: Caller, query: ReviewQuery, incomplete: dict[str, str]
     ) -> Iterator[tuple[str, Journal, WriteQuery]]:
-        """The journals that may have such writes, each with the query for it."""
+        """The journals that may have such writes, each with the query for it. `incomplete` gets the families whose
+        journals cannot be opened."""
         numbers = _numbers(query.ids) if query.ids is not None else None
         for name, one in self._opened.items():
             is_wanted = name in caller.families and name in (query.families or self._opened)
             if one.family.journals is None or not is_wanted:
                 continue
-            try:
+            with _collect_error(incomplete, name):
                 for journal in one.family.journals(one.operations, caller):
                     if numbers is None:
                         yield name, journal, query.writes
                     elif mine := numbers.get((name, journal.group)):
                         yield name, journal, replace(query.writes, numbers=frozenset(mine))
-            except AppError as exc:
-                incomplete[name] = exc.public_message
+
+
+@contextmanager
+def _collect_error(incomplete: dict[str, str], family: str, group: str = "") -> Iterator[None]:
+    """One file that cannot be read does not keep the others from being reviewed."""
+    try:
+        yield
+    except AppError as exc:
+        incomplete[f"{family}:{group}" if group else family] = exc.public_message
 
 
 def _numbers(ids: Iterable[str]) -> dict[tuple[str, str], set[int]]:

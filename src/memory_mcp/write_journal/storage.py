@@ -88,6 +88,17 @@ class WriteTable:
             {"items": _json(list(items))},
         )
 
+    def items_moved_to(self, tx: Read, item: str) -> list[str]:
+        """The items whose copies say that they were moved there."""
+        rows = tx.all(
+            f"""
+            SELECT DISTINCT item FROM {self.name}
+            WHERE before IS NOT NULL AND action = 'deleted' AND before ->> 'moved_to' = :item
+            """,
+            {"item": item},
+        )
+        return [former for (former,) in rows]
+
     def find(self, tx: Read, query: WriteQuery, limit: int) -> list[WriteRecord]:
         """The newest first."""
         rows = tx.all(

@@ -20,6 +20,7 @@ from memory_mcp.write_journal import Action, ItemWrite, WriteRecord, WriteTable,
 log = logging.getLogger(__name__)
 
 WRITES = WriteTable("store_writes")
+UNREADABLE = ""  # the digest of a file that cannot be read, as it is too large by now: no write has left such a file
 
 
 def file_write(
@@ -45,7 +46,8 @@ def read_move(folder: StoreFolder, source: PathParts, target: PathParts) -> list
     moved = read_removal(folder, target)
     copy = moved.before and base64.b64decode(moved.before["content"])
     after = digest(copy) if copy is not None else None
-    gone = ItemWrite(f"{folder.store.name}/{'/'.join(source)}", "deleted", moved.before)
+    before = moved.before and {**moved.before, "moved_to": moved.item}
+    gone = ItemWrite(f"{folder.store.name}/{'/'.join(source)}", "deleted", before)
     return [ItemWrite(moved.item, "created", after=after), gone]
 
 
@@ -67,11 +69,14 @@ class StoreJournal:
         except Unavailable as exc:
             log.warning("A write is missing in the journal of stores: %s", exc.message)
 
-    def record_for_good(self, caller: Caller, item: str) -> None:
-        """A file was deleted for good: no copy of it is kept."""
-        self.record(caller, ItemWrite(item, "deleted"))
-        with suppress(Unavailable), self._databases.database(caller.user).write() as tx:
-            WRITES.erase_copies(tx, [item])
+    def erase_copies(self, caller: Caller, item: str) -> None:
+        """Before a file is deleted for good, also of the paths that it was moved from. Raises Unavailable if another
+        process keeps the journal locked."""
+        with self._databases.database(caller.user).write() as tx:
+            items = [item]
+            for one in items:  # grows meanwhile
+                items += [former for former in WRITES.items_moved_to(tx, one) if former not in items]
+            WRITES.erase_copies(tx, items)
 
     def origin(self, caller: Caller, ref: str) -> str | None:
         """Who last wrote a file; None if that is not known."""
@@ -88,11 +93,10 @@ class StoreJournal:
         def write(items: Sequence[str]) -> Iterator[Write]:
             with ExitStack() as locks:
                 for store in sorted({_split(item)[0] for item in items}):
-                    try:
+                    with suppress(NotFound):  # it is no longer registered: its files are left alone
                         folder = self._access.open(caller, store)
-                    except AppError:  # it is no longer registered: its files are left alone
-                        continue
-                    locks.enter_context(folder.lock())
+                        if folder.store.folder.is_dir():
+                            locks.enter_context(folder.lock())
                 yield locks.enter_context(db.write())
 
         return [Journal(StoreItems(self._access, self._indexes, caller), db.read, write)]
@@ -115,8 +119,15 @@ class StoreItems:
         return {ref: ["/".join(split_ref(ref))] for ref in refs if ref.startswith(PREFIX)}
 
     def digests(self, tx: Read, items: Sequence[str]) -> dict[str, str]:
-        found = ((item, self._content(item)) for item in items)
-        return {item: digest(content) for item, content in found if content is not None}
+        found = ((item, self._digest(item)) for item in items)
+        return {item: now for item, now in found if now is not None}
+
+    def _digest(self, item: str) -> str | None:
+        try:
+            content = self._content(item)
+        except AppError:
+            return UNREADABLE
+        return None if content is None else digest(content)
 
     def before(self, tx: Read, record: WriteRecord) -> Any:
         return WRITES.before(tx, record.number)

@@ -202,11 +202,11 @@ class Stores(StoreListings):
                 content, (changed_ns, *_) = folder.read_bytes(parts)
                 keep(content, changed_ns)
             gone = read_removal(folder, parts)
-            folder.remove(parts)
             if for_good:
-                self.journal.record_for_good(caller, gone.item)
-            else:
-                self.journal.record(caller, gone)
+                self.journal.erase_copies(caller, gone.item)
+                gone = replace(gone, before=None)
+            folder.remove(parts)
+            self.journal.record(caller, gone)
             self._indexes.update(caller, folder, parts[:-1])
         return Removed(store, "/".join(parts), removed=True)
 
