@@ -17,7 +17,18 @@ def test_the_types_of_the_api_are_those_of_the_server() -> None:
     assert api_types.is_current(), "run `make ui` and commit its output"
 
 
-LATER_PAGES = ("conversations", "graph", "import", "keys", "people", "portals", "sessions", "settings", "stores", "sync")
+LATER_PAGES = (
+    "conversations",
+    "graph",
+    "import",
+    "keys",
+    "people",
+    "portals",
+    "sessions",
+    "settings",
+    "stores",
+    "sync",
+)
 """Pages of the web app that are loaded when they are opened."""
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import Clock
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.transactions import SharedDatabase
@@ -53,9 +52,10 @@ def create_cells(pool: PostgresPool, kinds: Iterable[DatabaseKind]) -> Cells:
 
 def delete_rows(cells: Cells, user: str) -> None:
     """Delete everything that a user has, in each database where it is."""
+    from memory_mcp.engines.postgres.cells import HOME
     from memory_mcp.engines.postgres.tenants import write_all_tenants
 
-    for pool in {cells.of(LOCAL_USER).pool, cells.find(user).pool}:
+    for pool in {cells.pool(HOME), cells.find(user).pool}:
         with write_all_tenants(pool) as everything:
             everything.delete(user)
 

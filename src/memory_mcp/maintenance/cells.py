@@ -77,6 +77,9 @@ class CellMove:
     def _finish(self, user: str, location: Location, target: str) -> None:
         self._set_departed(self.cells.pool(target), user, is_departed=False)
         self.cells.directory.set_location(user, replace(location, cell=target, target=None, moves=location.moves + 1))
+        self._delete_former(location, user)
+
+    def _delete_former(self, location: Location, user: str) -> None:
         with self._write(self.cells.pool(location.cell)) as everything:
             everything.delete(user)
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from memory_mcp.app import App, backup_of, open_app, open_cells
-from memory_mcp.caller import ALL_SCOPES, Caller
+from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.engines import row_copy
 from memory_mcp.engines.postgres.pool import PostgresPool
 from memory_mcp.engines.postgres.tenants import PostgresTenants
@@ -179,6 +179,36 @@ def test_deleting_a_user_deletes_the_rows_in_the_cell(databases: Databases) -> N
     databases.move(databases.ann, "other")
     databases.app.access.delete_data(databases.ann.user)
     assert databases.tenants_at(databases.other) == set()
+
+
+def test_deleting_a_user_deletes_what_an_interrupted_move_left_at_home(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = Caller(LOCAL_USER, ALL_SCOPES, frozenset(FAMILIES))
+    write(databases.app, local, "mine")
+    databases.move(local, "other")
+    assert texts(databases.app, local) == ["mine"]  # this process knows of the move
+    with monkeypatch.context() as patched:
+        patched.setattr(CellMove, "_delete_former", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            databases.move(databases.ann, "other")
+    assert databases.ann.user in databases.tenants_at(databases.home)
+    databases.app.access.delete_data(databases.ann.user)
+    assert databases.tenants_at(databases.home) == {databases.bob.user}
+    assert databases.tenants_at(databases.other) == {LOCAL_USER}
+
+
+def test_a_cell_that_cannot_be_opened_leaves_no_connections(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[PostgresPool] = []
+    monkeypatch.setattr(PostgresPool, "open", _refuse)
+    monkeypatch.setattr(PostgresPool, "close", lambda pool: closed.append(pool))
+    with pytest.raises(Unusable):
+        databases.moves.cells.pool("other")
+    assert len(closed) == 1
+    monkeypatch.undo()
+    closed[0].close()
 
 
 def test_a_backup_is_refused_while_users_are_in_other_cells(databases: Databases, tmp_path: Path) -> None:

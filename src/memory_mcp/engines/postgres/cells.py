@@ -112,7 +112,11 @@ class Cells:
         with self._lock:
             if name not in self._pools:
                 pool = self._home.to(self.directory.url(name))
-                pool.open(self._table_sets)
+                try:
+                    pool.open(self._table_sets)
+                except BaseException:
+                    pool.close()
+                    raise
                 self._pools[name] = pool
             return self._pools[name]
 
