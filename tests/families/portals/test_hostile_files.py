@@ -199,6 +199,20 @@ def forge(imports: Path, folder: Path, *statements: str) -> None:
     made.rename(imports / "forged.db")
 
 
+def test_a_long_default_counts_for_each_row_that_has_no_value(server: Stdio, imports: Path, tmp_path: Path) -> None:
+    """A column that was added later takes up no space in the file."""
+    forge(
+        imports,
+        tmp_path / "made",
+        "INSERT INTO t SELECT number FROM numbers(1000)",
+        f"ALTER TABLE t ADD COLUMN long String DEFAULT '{'x' * 100_000}'",
+    )
+    before = peak_kb(server)
+    (refused,) = refusals(server, post_import(server, "forged.db", "db"))
+    assert (refused["error"], refused["data"]["field"]) == ("too_large", "source")
+    check_unharmed(server, before)
+
+
 @pytest.mark.parametrize(
     ("value", "rows"),
     [

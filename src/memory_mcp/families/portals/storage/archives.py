@@ -107,11 +107,20 @@ def _from_json(name: str, kind: str) -> str:
 
 
 def restored_size(engine: EngineConnections, database: str) -> FileSize:
-    """The size of a restored portal's tables, as their parts state it."""
+    """The size of a restored portal's tables: what their parts state, and the defaults that stand for the values of
+    columns which a part does not have."""
     (row,) = engine.rows(
         f"""
-        SELECT 0 AS columns, toUInt64(sum(rows)) AS rows, toUInt64(sum(data_uncompressed_bytes)) AS bytes
-        FROM system.parts WHERE active AND database = '{database}'
+        WITH parts AS (SELECT * FROM system.parts WHERE active AND database = '{database}'),
+        (
+            SELECT sum(parts.rows * length(columns.default_expression))
+            FROM parts INNER JOIN system.columns AS columns
+            ON columns.database = parts.database AND columns.table = parts.table
+            WHERE (parts.table, parts.name, columns.name) NOT IN
+            (SELECT table, name, column FROM system.parts_columns WHERE active AND database = '{database}')
+        ) AS default_bytes
+        SELECT 0 AS columns, toUInt64(sum(rows)) AS rows,
+        toUInt64(sum(data_uncompressed_bytes) + ifNull(default_bytes, 0)) AS bytes FROM parts
         SETTINGS output_format_json_quote_64bit_integers = 0
         """
     )
