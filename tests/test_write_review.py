@@ -278,6 +278,7 @@ def test_a_damaged_project_is_named_and_the_others_are_reviewed_and_undone(memor
 def test_an_undo_needs_a_choice_and_a_yes(memory: Memory) -> None:
     poison(memory.client("mallory"))
     assert memory.run("writes", "undo", "--yes", code=2)["error"] == "invalid"
+    assert "mcp, ui, cli" in memory.run("writes", "list", "--source", "web", code=2)["message"]
     refused = memory.run("writes", "undo", "--client", "mallory", code=1)
     assert "--yes" in refused["message"]
     assert found(memory.client("mallory")) == set(FAMILIES)

@@ -15,7 +15,7 @@ from memory_mcp.families.writes import Journal
 from memory_mcp.write_journal import ItemUndo, WriteGroup, WriteQuery, WriteRecord, undo
 
 MAX_ITEMS_PER_TRANSACTION = 200  # other writers wait meanwhile
-MAX_SHOWN = 1000  # items of a report
+MAX_REPORTED_ITEMS = 1000
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class UndoReport:
     deleted: int = 0
     restored: int = 0
     left: int = 0
-    items: list[ReviewedUndo] = field(default_factory=list)  # at most MAX_SHOWN
+    items: list[ReviewedUndo] = field(default_factory=list)  # at most MAX_REPORTED_ITEMS
     incomplete: dict[str, str] = field(default_factory=dict)  # families and projects that cannot be read, and why
 
     def add(self, several: Iterable[ReviewedUndo]) -> None:
@@ -70,7 +70,7 @@ class UndoReport:
             self.deleted += one.undo.outcome == "delete"
             self.restored += one.undo.outcome == "restore"
             self.left += one.undo.outcome == "left"
-            if len(self.items) < MAX_SHOWN:
+            if len(self.items) < MAX_REPORTED_ITEMS:
                 self.items.append(one)
 
 

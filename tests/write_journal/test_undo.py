@@ -16,7 +16,7 @@ from memory_mcp.families.vault.model import MemoryQuery, NewMemory, PruneFilter
 from memory_mcp.sessions import Session
 from memory_mcp.write_journal import WriteQuery, Writer
 from memory_mcp.write_journal.model import COPY_LIFETIME
-from memory_mcp.write_journal.storage import TRIM_INTERVAL
+from memory_mcp.write_journal.storage import RECORDS_PER_TRIM
 from memory_mcp.write_review import ReviewQuery
 from tests.conftest import Clock
 
@@ -112,7 +112,7 @@ def test_copies_expire_and_records_stay(app: App, session: Session, clock: Clock
     commit(app, session, "alice", "account 1")
     commit(app, session, "mallory", "account 2")
     clock.now += COPY_LIFETIME + timedelta(days=1)
-    for number in range(TRIM_INTERVAL):
+    for number in range(RECORDS_PER_TRIM):
         commit(app, session, "alice", "something", key=f"k{number}")
     report = app.write_review.preview(caller("alice"), MALLORY)
     assert [one.undo.why for one in report.items] == ["no copy of its former state is kept"]

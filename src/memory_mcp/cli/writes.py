@@ -5,29 +5,37 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from memory_mcp.app import App
-from memory_mcp.caller import LOCAL_USER
+from memory_mcp.caller import LOCAL_USER, WriteSource
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, report_as_usage_error, use_app
 from memory_mcp.cli.output import confirm, counted, print_json, print_table, print_text
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.errors import Invalid
 from memory_mcp.families.registry import FAMILIES
 from memory_mcp.write_journal import WriteGroup, WriteQuery, Writer
-from memory_mcp.write_review import ReviewedGroup, ReviewedUndo, ReviewedWrite, ReviewQuery, UndoReport
+from memory_mcp.write_review import (
+    MAX_REPORTED_ITEMS,
+    ReviewedGroup,
+    ReviewedUndo,
+    ReviewedWrite,
+    ReviewQuery,
+    UndoReport,
+)
 
 MAX_TITLE_CHARS = 60
 MAX_ITEMS_SHOWN = 50
+SOURCES: tuple[str, ...] = get_args(WriteSource)
 JOURNALED = [name for name, family in FAMILIES.items() if family.journals]
 
 cli = Verbs(help="Who wrote what, and undoing it.", no_args_is_help=True)
 
 Client = Annotated[str | None, typer.Option(help="Of the program with this name.", show_default="all")]
 Key = Annotated[str | None, typer.Option(help="With this key: its id, name or beginning.", show_default="all")]
-Source = Annotated[str | None, typer.Option(help="mcp, ui, cli, import, hook or sync.", show_default="all")]
+Source = Annotated[str | None, typer.Option(help=f"One of {', '.join(SOURCES)}.", show_default="all")]
 Since = Annotated[str | None, typer.Option(help="From this time on: 2026-05-01 or yesterday.", show_default=False)]
 Until = Annotated[str | None, typer.Option(help="Until this time.", show_default=False)]
 Family = Annotated[str | None, typer.Option(help=f"One of {', '.join(JOURNALED)}.", show_default="all")]
@@ -48,6 +56,8 @@ class _Wanted:
     def query(self, app: App, ids: Sequence[str] = (), undo_id: str | None = None) -> ReviewQuery:
         if self.family is not None and self.family not in JOURNALED:
             raise typer.BadParameter(f"{self.family!r} has no such list. Use one of: {', '.join(JOURNALED)}.")
+        if self.source is not None and self.source not in SOURCES:
+            raise typer.BadParameter(f"No write has the source {self.source!r}. Use one of: {', '.join(SOURCES)}.")
         with report_as_usage_error():
             span = app.notes.times.span(self.since, self.until, "--since", "--until")
         return ReviewQuery(
@@ -227,7 +237,7 @@ def _print_items(items: Sequence[ReviewedUndo]) -> None:
         why = f": {one.undo.why}" if one.undo.why else ""
         print_text(f"  {one.undo.outcome:<8}{one.family:<8}{_short(one.title)}{why}")
     if len(items) > MAX_ITEMS_SHOWN:
-        print_text("  … and more; --json has up to 1,000.")
+        print_text(f"  … and more; --json has up to {MAX_REPORTED_ITEMS:,}.")
 
 
 def _short(title: str) -> str:

@@ -7,7 +7,6 @@ Action = Literal["created", "updated", "deleted"]
 
 COPY_LIFETIME = timedelta(days=30)  # of what a write replaced or deleted
 MAX_RECORDS = 1_000_000  # of one journal. Beyond it the oldest are deleted
-MAX_CLIENT_CHARS = 200
 
 
 @dataclass(frozen=True)
@@ -33,16 +32,13 @@ class Writer:
 
     def __str__(self) -> str:
         """In a few words, such as `claude-code with key laptop`."""
-        name = _WEB_APP if self.source == "ui" else self.client
-        by_itself = {"cli": "command line", "ui": _WEB_APP}
-        shown = by_itself.get(self.source) or " ".join(
-            filter(None, (_PREFIX.get(self.source), name or "unnamed client"))
-        )
+        prefix = _PREFIXES.get(self.source, "")
+        shown = _OWN_PROGRAMS.get(self.source) or f"{prefix}{self.client or 'unnamed client'}"
         return f"{shown} with key {self.key_name}" if self.key_name else shown
 
 
-_WEB_APP = "web app"
-_PREFIX = {"import": "import of", "hook": "hook of", "sync": "sync of"}
+_OWN_PROGRAMS = {"cli": "command line", "ui": "web app"}  # by source
+_PREFIXES = {"import": "import of ", "hook": "hook of ", "sync": "sync of "}
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from memory_mcp.write_journal.model import (
     WriteRecord,
 )
 
-TRIM_INTERVAL = 128  # records between two searches for expired copies
+RECORDS_PER_TRIM = 128  # between two searches for expired copies
 
 _COLUMNS = "at, source, client, key_id, key_name, session_id, undo_id, undoes, item, action, before, after"
 _COMMON = ":at, :source, :client, :key_id, :key_name, :session_id, :undo_id, :undoes"
@@ -47,7 +47,7 @@ class WriteTable:
         }
         rows = self._add_one(tx, common, writes[0]) if len(writes) == 1 else self._add_several(tx, common, writes)
         last = max(number for (number,) in rows)
-        if last % TRIM_INTERVAL < len(rows):
+        if last % RECORDS_PER_TRIM < len(rows):
             self._trim(tx, last)
 
     def _add_one(self, tx: Write, common: dict[str, Any], one: ItemWrite) -> list[Row]:

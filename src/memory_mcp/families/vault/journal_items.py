@@ -19,13 +19,13 @@ WRITES = WriteTable("vault_writes")
 Stored = tuple[Memory, bytes | None]  # with its vector
 
 
-def written(before: Stored | None, memory: NewMemory) -> ItemWrite:
+def memory_write(before: Stored | None, memory: NewMemory) -> ItemWrite:
     """A memory that was stored."""
     action: Action = "updated" if before else "created"
     return ItemWrite(memory.key, action, copy_of(before) if before else None, digest(memory.content, *memory.tags))
 
 
-def deleted(before: Stored, *, for_good: bool = False) -> ItemWrite:
+def memory_deletion(before: Stored, *, for_good: bool = False) -> ItemWrite:
     return ItemWrite(before[0].key, "deleted", None if for_good else copy_of(before))
 
 
@@ -71,9 +71,9 @@ class VaultItems:
         if now:
             storage.prune(tx, "vault", "", PruneFilter("vault", item))
         if before is None:
-            return deleted(now) if now else ItemWrite(item, "deleted")
+            return memory_deletion(now) if now else ItemWrite(item, "deleted")
         vector = before["embedding"]
         unpacked = storage.unpacked(base64.b64decode(vector)) if vector else None
         memory = NewMemory("vault", item, before["content"], tuple(before["tags"]), unpacked)
         storage.add(tx, memory, before["created_at"], before["updated_at"])
-        return written(now, memory)
+        return memory_write(now, memory)

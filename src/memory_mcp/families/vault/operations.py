@@ -87,7 +87,7 @@ class Vault:
             else:
                 before = storage.get_with_vector(tx, memory.key)
                 is_new = storage.upsert(tx, session.id, memory, exists=before is not None)
-                WRITES.record(tx, caller, journal_items.written(before, memory))
+                WRITES.record(tx, caller, journal_items.memory_write(before, memory))
         self._publish(caller, session, memory.scope, [memory.key], list_changed=is_new)
         return Committed(True, memory.key, memory.scope)
 
@@ -132,7 +132,7 @@ class Vault:
                 if filters.covers(scope):
                     going = storage.matching(tx, filters) if scope == "vault" else []
                     pruned[scope] = storage.prune(tx, scope, session.id, filters)
-                    WRITES.record(tx, caller, *map(journal_items.deleted, going))
+                    WRITES.record(tx, caller, *map(journal_items.memory_deletion, going))
         for scope, keys in pruned.items():
             if keys:
                 self._publish(caller, session, scope, keys, list_changed=True)
@@ -147,7 +147,7 @@ class Vault:
                 raise changed_meanwhile("The memory")
             memory = NewMemory("vault", key, content, tuple(before[0].tags))
             storage.upsert(tx, session.id, memory, exists=True)
-            WRITES.record(tx, caller, journal_items.written(before, memory))
+            WRITES.record(tx, caller, journal_items.memory_write(before, memory))
         self._publish(caller, session, "vault", [key], list_changed=False)
 
     def delete(self, caller: Caller, session: Session, key: str, keep: Keep | None) -> None:
@@ -157,7 +157,7 @@ class Vault:
             if keep:
                 keep({**asdict(memory), "embedding": list(storage.unpacked(vector)) if vector else None})
             storage.prune(tx, "vault", session.id, PruneFilter("vault", key))
-            WRITES.record(tx, caller, journal_items.deleted((memory, vector), for_good=keep is None))
+            WRITES.record(tx, caller, journal_items.memory_deletion((memory, vector), for_good=keep is None))
             if keep is None:
                 WRITES.erase_copies(tx, [key])
         self._publish(caller, session, "vault", [key], list_changed=True)
@@ -230,7 +230,7 @@ class Vault:
         with self._tenants.database(caller.user).write() as tx:
             is_new = storage.add(tx, memory, created_at, updated_at)
             if is_new:
-                WRITES.record(tx, caller, journal_items.written(None, memory))
+                WRITES.record(tx, caller, journal_items.memory_write(None, memory))
         if is_new:
             self._changes.publish(caller.user, [VAULT_URI, uri_of(memory.key)], list_changed=True)
         return is_new
