@@ -14,9 +14,10 @@ from memory_mcp.families.graph.model import Facts, NamedRelation, NewEntity
 from memory_mcp.families.notes.model import Author, NewNote, Revision
 from memory_mcp.families.vault.model import MemoryQuery, NewMemory, PruneFilter
 from memory_mcp.sessions import Session
-from memory_mcp.write_journal import WriteQuery, Writer
+from memory_mcp.write_journal import WriteQuery, Writer, storage
 from memory_mcp.write_journal.model import COPY_LIFETIME
 from memory_mcp.write_journal.storage import RECORDS_PER_TRIM
+from memory_mcp.write_journal.undo import NO_COPY
 from memory_mcp.write_review import ReviewQuery
 from tests.conftest import Clock
 
@@ -40,6 +41,23 @@ def commit(app: App, session: Session, client: str, content: str, key: str = "ba
 def content_of(app: App, key: str = "bank") -> list[str]:
     found = app.vault.search(caller("alice"), new_session(caller("alice")), MemoryQuery("account", "vault"))
     return [hit.content for hit in found.results if hit.key == key]
+
+
+def test_copies_of_a_text_that_is_overwritten_again_and_again_are_limited(
+    app: App, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage, "MAX_COPY_BYTES", 100_000)
+    monkeypatch.setattr(storage, "RECORDS_PER_SIZE_CHECK", 4)
+    commit(app, session, "alice", "account 0")
+    for number in range(1, 40):
+        commit(app, session, "mallory", f"account {number} {'x' * 10_000}")
+    last = app.write_review.writes(caller("alice"), MALLORY, 1).writes[0]
+    report = app.write_review.undo(caller("alice"), ReviewQuery(ids=frozenset({last.id})))
+    assert report.restored == 1, "the newest copies are kept"
+    assert content_of(app)[0].startswith("account 38 ")
+    report = app.write_review.undo(caller("alice"), MALLORY)
+    assert (report.restored, report.left) == (0, 1), "the oldest copies are gone"
+    assert report.items[0].undo.why == NO_COPY
 
 
 def test_the_vault_gets_back_text_tags_times_and_vector(app: App, session: Session, clock: Clock) -> None:

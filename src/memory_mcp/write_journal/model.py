@@ -7,6 +7,7 @@ Action = Literal["created", "updated", "deleted"]
 
 COPY_LIFETIME = timedelta(days=30)  # of what a write replaced or deleted
 MAX_RECORDS = 1_000_000  # of one journal. Beyond it the oldest are deleted
+MAX_COPY_BYTES = 256 * 1024 * 1024  # of all copies in one journal. Beyond it the oldest are erased
 
 
 @dataclass(frozen=True)

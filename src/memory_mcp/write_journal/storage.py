@@ -10,6 +10,7 @@ from memory_mcp.clock import precise_stamp
 from memory_mcp.engines.transactions import Read, Row, Write
 from memory_mcp.write_journal.model import (
     COPY_LIFETIME,
+    MAX_COPY_BYTES,
     MAX_RECORDS,
     ItemWrite,
     WriteGroup,
@@ -19,6 +20,7 @@ from memory_mcp.write_journal.model import (
 )
 
 RECORDS_PER_TRIM = 128  # between two searches for expired copies
+RECORDS_PER_SIZE_CHECK = 512  # between two sums of the sizes of all copies, which take longer
 
 _COLUMNS = "at, source, client, key_id, key_name, session_id, undo_id, undoes, item, action, before, after"
 _COMMON = ":at, :source, :client, :key_id, :key_name, :session_id, :undo_id, :undoes"
@@ -45,29 +47,32 @@ class WriteTable:
             "undo_id": caller.undo_id,
             "undoes": undoes,
         }
-        rows = self._add_one(tx, common, writes[0]) if len(writes) == 1 else self._add_several(tx, common, writes)
+        values = [_item_values(one) for one in writes]
+        rows = self._add_one(tx, common, values[0]) if len(values) == 1 else self._add_several(tx, common, values)
         last = max(number for (number,) in rows)
         if last % RECORDS_PER_TRIM < len(rows):
             self._trim(tx, last)
+        if last % RECORDS_PER_SIZE_CHECK < len(rows):
+            self._trim_copies(tx)
 
-    def _add_one(self, tx: Write, common: dict[str, Any], one: ItemWrite) -> list[Row]:
+    def _add_one(self, tx: Write, common: dict[str, Any], values: dict[str, Any]) -> list[Row]:
         """Faster than JSON, for the usual write."""
         return tx.all(
             f"""
             INSERT INTO {self.name} ({_COLUMNS})
             VALUES ({_COMMON}, :item, :action, :before, :after) RETURNING number
             """,
-            common | _item_values(one),
+            common | values,
         )
 
-    def _add_several(self, tx: Write, common: dict[str, Any], writes: Sequence[ItemWrite]) -> list[Row]:
+    def _add_several(self, tx: Write, common: dict[str, Any], values: Sequence[dict[str, Any]]) -> list[Row]:
         return tx.all(
             f"""
             INSERT INTO {self.name} ({_COLUMNS})
             SELECT {_COMMON}, value ->> 'item', value ->> 'action', value ->> 'before', value ->> 'after'
             FROM json_each(:items) ORDER BY key RETURNING number
             """,
-            common | {"items": _json([_item_values(one) for one in writes])},
+            common | {"items": _json(values)},
         )
 
     def _trim(self, tx: Write, last: int) -> None:
@@ -76,6 +81,21 @@ class WriteTable:
         tx.all(
             f"UPDATE {self.name} SET before = NULL WHERE before IS NOT NULL AND at < :then",
             {"then": precise_stamp(tx.now - COPY_LIFETIME)},
+        )
+
+    def _trim_copies(self, tx: Write) -> None:
+        """Erase the oldest copies beyond the limit of bytes: a text that is overwritten again and again must not fill
+        the disk."""
+        tx.all(
+            f"""
+            UPDATE {self.name} SET before = NULL WHERE before IS NOT NULL AND number <= (
+                SELECT max(number) FROM (
+                    SELECT number, sum(octet_length(before)) OVER (ORDER BY at DESC, number DESC) AS bytes
+                    FROM {self.name} WHERE before IS NOT NULL
+                ) AS copies WHERE bytes > :most
+            )
+            """,
+            {"most": MAX_COPY_BYTES},
         )
 
     def erase_copies(self, tx: Write, items: Iterable[str]) -> None:
