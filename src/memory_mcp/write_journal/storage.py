@@ -163,7 +163,8 @@ class WriteTable:
         rows = tx.all(
             f"""
             SELECT {_FIELDS} FROM {self.name} WHERE number IN (
-                SELECT max(number) FROM {self.name} WHERE item IN (SELECT value FROM json_each(:items)) GROUP BY item
+                SELECT (SELECT max(number) FROM {self.name} WHERE item = wanted.value)
+                FROM json_each(:items) AS wanted
             )
             """,
             {"items": _json(list(items))},
