@@ -198,11 +198,10 @@ def test_answers_say_who_wrote(memory: Memory) -> None:
         "graph:family/Berta": "mallory; alice",
     }
     assert alice.call("recall_open", ref="graph:family/Berta")["origin"] == "mallory; alice"
-    assert alice.call("memory_get", id=note)["origin"] == "mallory"
+    read = alice.call("memory_get", id=note)
+    assert (read["client"], "origin" in read) == ("mallory", False)
     assert alice.call("memory_search", query="account")["memories"][0]["origin"] == "mallory"
     assert alice.call("get_memory", store="home", path="money/bank")["origin"] == "mallory"
-    found = alice.call("search_memories", query="account")["results"]
-    assert {one["key"]: one["origin"] for one in found} == {"bank": "mallory", "666": "alice"}
     for answer in (
         alice.call("open_nodes", project="family", names=["Berta"]),
         alice.call("search_nodes", project="family", query="banks"),
@@ -309,5 +308,5 @@ def test_writes_over_http_name_the_key_and_stay_with_their_user(memory: Memory) 
         undone = memory.undo("--key", "phone")
         assert (undone["deleted"], undone["left"]) == (1, 0)
         server.key = keys["laptop"]["key"]
-        kept = server.modern_call("search_memories", query="account")["results"]
-        assert [(one["key"], one["origin"]) for one in kept] == [("laptop", "wire with key laptop")]
+        kept = server.modern_call("recall_memories", query="account", families=["vault"])["hits"]
+        assert [(one["title"], one["origin"]) for one in kept] == [("laptop", "wire with key laptop")]

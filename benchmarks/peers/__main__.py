@@ -91,7 +91,8 @@ def _report(results: list[Result], writes: int) -> int:
     peers = [(result, families[result.name]) for result in results if result.name in families]
     leads = rows.leads(ours, peers)
     how = f"{versions()}, {platform.machine()}, {writes:,} writes"
-    text = f"{report.tables(results)}\n\n{report.leads_table(leads, given)}\n\n{report.times(how, results)}"
+    tables = report.tables(results, {adapter.name: adapter.note for adapter in PEERS})
+    text = f"{tables}\n\n{report.leads_table(leads, given)}\n\n{report.times(how, results)}"
     print(f"\n{text}")
     if len(results) == len(OURS) + len(PEERS):
         report.PAGE.write_text(report.write_page(page, text), encoding="utf-8")

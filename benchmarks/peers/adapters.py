@@ -39,6 +39,8 @@ class Adapter:
     """The ids in the answer to a search; empty if it has none."""
     refusal: str = ""
     """What an answer holds that is not marked as an error, and is one."""
+    missing_model: str = ""
+    """What its log says if it could not download its model and works without: then only its start is measured."""
     min_minor: int = 11
     needs_prereleases: bool = False
     note: str = ""

@@ -23,7 +23,8 @@ def write_page(page: str, text: str) -> str:
     return f"{before}{BEGIN}\n{text.strip()}\n{END}{after}"
 
 
-def tables(results: Sequence[Result]) -> str:
+def tables(results: Sequence[Result], notes: Mapping[str, str]) -> str:
+    """`notes`: how a server runs here, by its name."""
     measured = [result for result in results if result.start_s]
     parts = [
         ("Start", [_start_heading(), *map(_start_cells, measured)]),
@@ -33,7 +34,7 @@ def tables(results: Sequence[Result]) -> str:
         ("LoCoMo", [_recall_heading(), *map(_recall_cells, measured)]),
     ]
     texts = [f"**{title}**\n\n{markdown_table(cells)}" for title, cells in parts]
-    return "\n\n".join([*texts, *_problems(results)])
+    return "\n\n".join([*texts, *_notes(measured, notes), *_problems(results)])
 
 
 def _start_heading() -> list[str]:
@@ -104,6 +105,11 @@ def _recall_cells(result: Result) -> list[str]:
     by_id = NONE if recall.by_id is None else f"{recall.by_id:.3f}"
     rest = [f"{recall.p50_s * 1000:.1f}", f"{recall.characters:.0f}", str(recall.refused)]
     return [result.name, by_id, f"{recall.by_text:.3f}", *rest]
+
+
+def _notes(results: Sequence[Result], notes: Mapping[str, str]) -> list[str]:
+    lines = [f"- {result.name}: {note}" for result in results if (note := notes.get(result.name))]
+    return ["How they ran:\n\n" + "\n".join(lines)] if lines else []
 
 
 def _problems(results: Sequence[Result]) -> list[str]:

@@ -1,6 +1,7 @@
 """The same work for each server: starts, writes, searches, two clients at once, and an end by SIGKILL."""
 
 import json
+import re
 import statistics
 import time
 from collections.abc import Iterator
@@ -41,6 +42,7 @@ async def measure(environment: Environment, run: Run, result: Result) -> None:
     """Fill in the result. Raises CallFailed if the server does not work."""
     with home_for(environment, run.scratch, is_offline=run.is_offline) as installed:
         await _measure_starts(installed, run, result)
+        _check_model(installed)
     with home_for(environment, run.scratch, is_offline=run.is_offline) as installed:
         await _measure_calls(installed, run, result)
     with home_for(environment, run.scratch, is_offline=run.is_offline) as installed:
@@ -63,6 +65,13 @@ async def _measure_starts(installed: Installed, run: Run, result: Result) -> Non
                 answers.append(connection.start_s + answer.seconds)
         processes.kill(installed.mark)
     result.start_s, result.first_answer_s = Spread.of(lists), Spread.of(answers)
+
+
+def _check_model(installed: Installed) -> None:
+    """Raises CallFailed if the server works without the model that it recommends: figures of that say nothing."""
+    pattern = installed.adapter.missing_model
+    if pattern and re.search(pattern, installed.log.read_text(encoding="utf-8", errors="replace")):
+        raise CallFailed("It could not download its model, and finds nothing without it.")
 
 
 def _tool_tokens(tools: list[dict[str, Any]]) -> int:

@@ -108,7 +108,7 @@ def test_the_excuses_of_the_page_name_rows_and_peers_that_exist() -> None:
 
 def test_tables_have_a_line_for_each_server_and_say_what_did_not_work() -> None:
     broken = Result("broken", problem="it did not start")
-    text = report.tables([result(OUR_NAME), result("peer"), broken])
+    text = report.tables([result(OUR_NAME), result("peer"), broken], {"peer": "Without its model."})
     lines = [line for line in text.splitlines() if line.startswith("| peer ")]
     assert len(lines) == len([line for line in text.splitlines() if line.startswith("**")]) == 5
     assert "0.50 (0.40–0.60)" in lines[0]
@@ -116,6 +116,7 @@ def test_tables_have_a_line_for_each_server_and_say_what_did_not_work() -> None:
     assert "200 of 200" in lines[3]
     assert "0.800" in lines[4]
     assert "| broken" not in text
+    assert "- peer: Without its model." in text
     assert "- broken: it did not start" in text
 
 

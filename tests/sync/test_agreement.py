@@ -116,7 +116,7 @@ def settle(*several: Node) -> None:
 def shown(node: Node, id_: str) -> dict[str, Any]:
     """The fields that must be the same on every node."""
     fields = asdict(node.note(id_))
-    for own in ("source", "version", "tags"):
+    for own in ("source", "version", "tags", "origin"):
         del fields[own]
     return fields
 

@@ -91,7 +91,7 @@ async def search(client: Client, query: str = "", **more: Any) -> list[dict[str,
     """The hits, each of which is checked."""
     hits: list[dict[str, Any]] = (await call(client, "memory_search", query=query, **more))["memories"]
     for hit in hits:
-        assert set(hit) - {"superseded_by"} == HIT
+        assert set(hit) - {"superseded_by", "origin"} == HIT
         assert hit["score"] == score(hit["score_breakdown"])
         assert len(hit["snippet"].encode()) <= 900  # 800, and marks of what is left out
     assert len({hit["id"] for hit in hits}) == len(hits)

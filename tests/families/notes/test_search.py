@@ -55,6 +55,7 @@ async def test_a_hit_is_a_summary_with_its_score(client: Client) -> None:
         "last_referenced_at": None,
         "score": hit["score"],
         "score_breakdown": {"cosine": None, "lexical": 0.95, "importance": 0.7},
+        "origin": "mcp",  # the name of the client
     }
     assert hit["score"] == round((0.35 * 0.95 + 0.10 * 0.7) / 0.45, 6)
 

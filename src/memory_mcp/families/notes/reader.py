@@ -29,6 +29,7 @@ from memory_mcp.families.notes.model import (
     TagCounts,
     Totals,
     UpdatedCursor,
+    client_tag,
     folded,
     tag_key,
 )
@@ -96,7 +97,8 @@ class NoteReader:
                 links.links_of(tx, stored.seq, caller.confined_to, links_offset, MAX_LINKS) if include_links else None
             )
             origin = origins(tx, NoteItems(), [note_uri(note.id)]).get(note_uri(note.id))
-        return replace(note, links=cut_links(linked, links_offset) if linked else None, origin=origin)
+        shown = origin if origin and client_tag(origin) != note.client else None  # the note has its client
+        return replace(note, links=cut_links(linked, links_offset) if linked else None, origin=shown)
 
     def search(self, caller: Caller, query: NoteQuery) -> NoteHits:
         """The best matches first, as many as fit one answer; without a query the notes that match the filter, newest

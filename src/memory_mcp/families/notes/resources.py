@@ -202,6 +202,8 @@ def _list(uri: str, address: str, found: Recent, limit: int) -> Document:
 
 def plain(note: Note) -> dict[str, Any]:
     plain = {name: value for name, value in asdict(note).items() if name != "similar"}
+    if note.origin is None:
+        del plain["origin"]
     if note.links:
         plain["links"] = {name: value for name, value in plain["links"].items() if value is not None}
     return plain

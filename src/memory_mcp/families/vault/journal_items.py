@@ -2,15 +2,14 @@
 
 import base64
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.family import decoded
 from memory_mcp.families.vault import storage
-from memory_mcp.families.vault.model import VAULT_URI, Memory, MemoryHit, NewMemory, PruneFilter, uri_of
-from memory_mcp.families.writes import ItemShown, origins
+from memory_mcp.families.vault.model import VAULT_URI, Memory, NewMemory, PruneFilter, uri_of
+from memory_mcp.families.writes import ItemShown
 from memory_mcp.write_journal import Action, ItemWrite, WriteRecord, WriteTable, digest
 
 PREFIX = f"{VAULT_URI}/"
@@ -38,13 +37,6 @@ def copy_of(stored: Stored) -> dict[str, Any]:
         "created_at": memory.created_at,
         "updated_at": memory.updated_at,
     }
-
-
-def with_origins(tx: Read, hits: Sequence[MemoryHit]) -> list[MemoryHit]:
-    """Hits with the names of those who wrote them."""
-    refs = {hit.key: uri_of(hit.key) for hit in hits if hit.scope == "vault"}
-    known = origins(tx, VaultItems(), list(refs.values())) if refs else {}
-    return [replace(hit, origin=known.get(refs[hit.key])) if hit.scope == "vault" else hit for hit in hits]
 
 
 class VaultItems:

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 from pydantic import Field
 
-from memory_mcp.families.family import LEFT_OUT, OriginText
+from memory_mcp.families.family import LEFT_OUT
 
 MemoryScope = Literal["session", "vault"]
 MemoryScopes = Literal["session", "vault", "all"]
@@ -87,7 +87,6 @@ class MemoryHit:
     relevance: Annotated[float, Field(ge=0, le=1, description="Score in [0,1]; 1.0 = exact match.")]
     created_at: Annotated[str, Field(exclude=True)]  # for recall, as the next
     updated_at: Annotated[str, Field(exclude=True)]
-    origin: OriginText = None
 
 
 @dataclass(frozen=True)

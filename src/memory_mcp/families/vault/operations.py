@@ -112,7 +112,6 @@ class Vault:
                     notice = fts_query.PLAIN_WORDS if hits else None
             else:
                 hits = _newest(tx, session, query, scopes)
-            hits = journal_items.with_origins(tx, hits)
         shown = within_budget(hits, _size)
         note = None
         if len(shown) < len(hits):

@@ -175,7 +175,7 @@ function PortalPage({ uri }: { uri: string }) {
           <p>
             <a href="/portals">Tables</a>
           </p>
-          <h1>{uri.slice(uri.lastIndexOf('/') + 1)}</h1>
+          {!view.value && <h1>{uri.slice(uri.lastIndexOf('/') + 1)}</h1>}
         </>
       )}
       <Await resource={view}>
