@@ -11,7 +11,7 @@ import pytest
 from memory_mcp.app import App, resume_captures
 from memory_mcp.caller import Caller
 from memory_mcp.conversations import capture as captures
-from memory_mcp.conversations import storage
+from memory_mcp.conversations import storage, transcripts
 from memory_mcp.families.notes.model import Author, Filter, NewNote, NoteQuery
 from tests.conftest import Clock
 from tests.conversations.conftest import TRANSCRIPTS, Hook, stored
@@ -140,3 +140,30 @@ def test_a_project_that_was_switched_off_meanwhile_is_not_kept_later(
         (project / ".memory-mcp").unlink()
     assert resume_captures(app) == 0
     assert stored(app, caller) == []
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"type": "user", "uuid": "odd", "message": ' + "[" * 5000 + "]" * 5000 + "}\n",
+        line(2, "half a pair: \ud800"),
+        line(2, "an id", uuid="\udc00"),
+        line(2, "of the last year", timestamp="9999-12-31T23:59:59Z"),
+        line(2, "<" + " " * 1_000_000),
+        line(2, "password" + " " * 4000),
+    ],
+    ids=["deep", "surrogate", "surrogate-id", "future", "spaces", "password"],
+)
+def test_no_line_of_a_transcript_keeps_other_messages_from_being_stored(
+    app: App, caller: Caller, hook: Hook, elsewhere: Path, odd: str
+) -> None:
+    file = elsewhere / "t.jsonl"
+    file.write_text(line(1, "one") + odd + line(3, "three"))
+    hook("UserPromptSubmit", transcript_path=str(file), prompt="?")
+    resume_captures(app)
+    assert {"one", "three"} <= {note.content for note in stored(app, caller)}
+
+
+def test_opening_tags_without_an_end_take_no_long_time() -> None:
+    opened = "<memory-mcp " * 1_000_000
+    assert transcripts.without_insertions(opened) == opened.strip()

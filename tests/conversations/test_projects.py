@@ -1,5 +1,6 @@
 """Which project a folder belongs to, and where hooks are switched off."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,17 @@ def test_settings_switch_hooks_off(hook: Hook, options: dict[str, Any], why: str
 def test_capture_can_be_switched_off_alone(hook: Hook, options: dict[str, Any]) -> None:
     answer = hook("SessionEnd", transcript_path=str(TRANSCRIPTS / "claude-code.jsonl"))
     assert answer["report"]["why"] == "capture is switched off"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+@pytest.mark.parametrize("name", [".git", ".git/config", ".memory-mcp"])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    pipe = tmp_path / "billing" / name
+    pipe.parent.mkdir(parents=True)
+    os.mkfifo(pipe)
+    assert project_of(tmp_path / "billing").name == "billing"
+
+
+def test_a_file_that_is_nested_too_deeply_switches_everything_off(tmp_path: Path) -> None:
+    (tmp_path / ".memory-mcp").write_text("a = " + "[" * 20_000)
+    assert project_of(tmp_path).off

@@ -28,6 +28,8 @@ def run(data_dir: Path, event: str, stdin: bytes, *more: str) -> subprocess.Comp
         ("SessionStart", b"{}", "There is no session_id"),
         ("PreToolUse", b'{"session_id": "one"}', "PreToolUse is no event"),
         ("", b"", "is no event"),
+        ("SessionStart", json.dumps({"session_id": "one", "cwd": "/a" * 100_000}).encode(), "cwd is no path"),
+        ("SessionStart", b'{"session_id": "one", "cwd": "/", "transcript_path": "/a\\u0000b"}', "is no path"),
     ],
 )
 def test_whatever_goes_wrong_it_prints_nothing_and_ends_with_0(
@@ -37,6 +39,13 @@ def test_whatever_goes_wrong_it_prints_nothing_and_ends_with_0(
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     [record] = records.last(str(tmp_path), 10)
     assert why in record["why"] or record["why"].startswith("it took more than")
+
+
+def test_a_name_that_is_no_text_is_recorded_and_cut(tmp_path: Path) -> None:
+    done = run(tmp_path, "", b"", "--client", "\udcff" + "x" * 5000)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    [record] = records.last(str(tmp_path), 10)
+    assert record["client"] == "?" + "x" * (records.MAX_TEXT_CHARS - 1)
 
 
 def test_a_data_directory_that_cannot_be_used_is_no_problem(tmp_path: Path) -> None:

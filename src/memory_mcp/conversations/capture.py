@@ -141,7 +141,7 @@ class Capture:
         """Messages that would have expired already are left out."""
         now = self._clock()
         for message in (one.message for one in batch):
-            at = _moment(message) or now
+            at = min(_moment(message) or now, now)  # no message is of the future, to be kept for longer
             if at + self._days > now and message.text.strip():
                 yield NewNote(
                     message.text[:MAX_MESSAGE_CHARS],

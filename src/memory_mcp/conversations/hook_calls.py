@@ -12,6 +12,7 @@ from memory_mcp.invisible_characters import show
 
 MAX_SESSION_ID_CHARS = 200
 MAX_PROMPT_CHARS = 20_000
+MAX_PATH_CHARS = 4096
 CONTINUED = ("resume", "compact", "fork")  # sources of a start
 
 
@@ -27,8 +28,13 @@ def parse(client: str, event: str, payload: Mapping[str, Any]) -> HookCall:
     if not 0 < len(session_id) <= MAX_SESSION_ID_CHARS:
         raise Invalid("There is no session_id.", field="session_id")
     roots = payload.get("workspace_roots")
-    folder = _text(payload, "cwd") or (str(roots[0]) if isinstance(roots, list) and roots else "")
+    folder = _text(payload, "cwd") or (
+        transcripts.encodable(str(roots[0])) if isinstance(roots, list) and roots else ""
+    )
     transcript = _text(payload, "transcript_path")
+    for field, path in (("cwd", folder), ("transcript_path", transcript)):
+        if len(path) > MAX_PATH_CHARS or "\0" in path:
+            raise Invalid(f"{field} is no path.", field=field)
     return HookCall(
         client,
         event,
@@ -53,4 +59,4 @@ def encode(call: HookCall, text: str | None) -> dict[str, Any] | None:
 
 
 def _text(payload: Mapping[str, Any], *names: str) -> str:
-    return next((value for name in names if isinstance(value := payload.get(name), str)), "")
+    return next((transcripts.encodable(value) for name in names if isinstance(value := payload.get(name), str)), "")

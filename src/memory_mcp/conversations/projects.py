@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from itertools import islice
 from pathlib import Path
 
 from memory_mcp.conversations.model import HookProject
@@ -17,7 +18,7 @@ _REMOTE = re.compile(r'^\[remote "([^"]+)"\]|^\s*url\s*=\s*(\S+)', re.MULTILINE)
 
 def project_of(folder: Path) -> HookProject:
     """The project of a folder, and whether hooks are switched off there."""
-    above = [folder, *folder.parents][:MAX_LEVELS]
+    above = [folder, *islice(folder.parents, MAX_LEVELS - 1)]
     root = next((one for one in above if (one / ".git").exists()), None)
     inside = above[: above.index(root) + 1] if root else above
     name = _remote_name(root / ".git") if root else None
@@ -31,7 +32,7 @@ def _with_file(project: HookProject, file: Path | None) -> HookProject:
         return project
     try:
         wanted = tomllib.loads(_read(file))
-    except (tomllib.TOMLDecodeError, OSError):
+    except (tomllib.TOMLDecodeError, RecursionError, OSError):
         return HookProject(project.name, f"{file.name} is no TOML with hooks, capture or project")
     name = wanted.get("project")
     is_off = wanted.get("hooks", True) is not True
@@ -68,6 +69,9 @@ def _git_folder(git: Path) -> Path:
 
 
 def _read(file: Path) -> str:
+    """Raises OSError also for what is no file: opening a pipe would wait for its other end."""
+    if not file.is_file():
+        raise FileNotFoundError(file)
     with file.open("rb") as opened:
         return opened.read(MAX_FILE_BYTES).decode(errors="replace")
 

@@ -16,9 +16,12 @@ MAX_LINE_CHARS = 4000  # of a line that is searched for secrets at once
 OVERLAP_CHARS = 300  # of a long line that are searched again with what follows them
 MIN_BARE_SECRET_CHARS = 6  # of a value without quotes
 
-_PRIVATE_TAG = re.compile(r"<\s*(/?)\s*private\b[^<>]*>", re.IGNORECASE)
+_PRIVATE_TAG = re.compile(r"<\s*(?:(/)\s*)?private\b[^<>]*>", re.IGNORECASE)
 _PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----.*?(?:-----END [A-Z0-9 ]+-----|\Z)", re.DOTALL)
 _PUTTY_KEY = re.compile(r"PuTTY-User-Key-File-\d.*?(?:Private-MAC: \S+|\Z)", re.DOTALL)
+# Of detect-secrets, between a name and its value. It takes cubic time for a run of spaces; the other matches the same.
+_SLOW_SEPARATOR = r"(?: *)(?:=|:|:=|=>| +|::)(?: *)"
+_SEPARATOR = r"(?: *(?::=|=>|::|=|:) *| +)"
 _NO_TOKEN = re.compile(r"[^\w+/=.~-]")
 _VARIABLE = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+[\[(]?")  # such as process.env.API_KEY
 _UNLIKELY = {"IPPublicDetector", "HexHighEntropyString", "Base64HighEntropyString", "PrivateKeyDetector"}
@@ -101,7 +104,7 @@ def _patterns() -> list[tuple[str, re.Pattern[str]]]:
 
     further = [(kind, re.compile(pattern)) for kind, pattern in secret_formats.TOKENS.items()]
     known = [
-        (str(detector.secret_type), pattern)
+        (str(detector.secret_type), re.compile(pattern.pattern.replace(_SLOW_SEPARATOR, _SEPARATOR), pattern.flags))
         for detector in cast(Iterable[Any], get_mapping_from_secret_type_to_class().values())
         if issubclass(detector, RegexBasedDetector) and detector.__name__ not in _UNLIKELY
         for pattern in detector().denylist

@@ -22,7 +22,7 @@ MAX_TOOL_GROUP_CHARS = 1000  # of calls between two messages
 
 # What clients put into messages themselves: memories that were given, reminders, the environment.
 _INSERTED = re.compile(
-    r"<(memory-mcp|hook_context|system-reminder)\b[^>]*>.*?(?:</\1>|\Z)|</?user_query>", re.DOTALL | re.IGNORECASE
+    r"<(memory-mcp|hook_context|system-reminder)\b[^<>]*>.*?(?:</\1>|\Z)|</?user_query>", re.DOTALL | re.IGNORECASE
 )
 _NOT_WRITTEN = re.compile(
     r"\s*(?:<(?:command-name|command-message|local-command-|bash-|environment_context|user_instructions|INSTRUCTIONS|"
@@ -54,8 +54,15 @@ def read(path: Path, start: int, clean: Clean) -> Iterator[Reading]:
 
 def _cleaned(one: Reading, clean: Clean) -> Reading:
     """Tool calls are made short only after cleaning: half a secret could not be recognised."""
-    text = clean(one.message.text)
-    return replace(one, message=replace(one.message, text=_short(text) if one.message.role == "tool" else text))
+    message = one.message
+    text = clean(encodable(message.text))
+    text = _short(text) if message.role == "tool" else text
+    return replace(one, message=replace(message, id=encodable(message.id), text=text))
+
+
+def encodable(text: str) -> str:
+    """The text with `?` for halves of surrogate pairs, which JSON may hold and no database takes."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _short(text: str) -> str:
@@ -74,11 +81,11 @@ def _messages(file: BinaryIO) -> Iterator[Reading]:
             continue
         try:
             record = json.loads(line)
-        except ValueError:
+            found = list(_of_record(record, begin)) if isinstance(record, dict) else []
+        except (ValueError, RecursionError):
             if not line.endswith(b"\n"):
                 return
             continue
-        found = list(_of_record(record, begin)) if isinstance(record, dict) else []
         for number, message in enumerate(found, start=1):
             yield Reading(message, file.tell() if number == len(found) else begin)
 

@@ -10,12 +10,14 @@ from typing import Any
 FILE, FORMER_FILE = "hooks.jsonl", "hooks.1.jsonl"  # in the data directory
 MAX_FILE_BYTES = 128 * 1024
 MAX_REFS = 20
+MAX_TEXT_CHARS = 1000
 
 
 def add(data_dir: str, record: Mapping[str, Any]) -> None:
     """Append one call. A record that cannot be written is lost: a hook reports no errors."""
     refs = record.get("refs")
     kept = {**record, "refs": list(refs)[:MAX_REFS]} if isinstance(refs, list) else record
+    kept = {name: value[:MAX_TEXT_CHARS] if isinstance(value, str) else value for name, value in kept.items()}
     at = datetime.now(UTC).isoformat(timespec="milliseconds")
     line = json.dumps({"at": at, **kept}, ensure_ascii=False) + "\n"
     path = os.path.join(data_dir, FILE)
@@ -24,7 +26,7 @@ def add(data_dir: str, record: Mapping[str, Any]) -> None:
             os.replace(path, os.path.join(data_dir, FORMER_FILE))
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            os.write(file, line.encode())
+            os.write(file, line.encode("utf-8", "replace"))
         finally:
             os.close(file)
 

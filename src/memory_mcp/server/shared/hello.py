@@ -41,9 +41,9 @@ class Hello(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     protocol: int
-    version: str
-    verb: str = "serve"
-    arguments: list[str] = []
+    version: Annotated[str, Field(max_length=100)]
+    verb: Annotated[str, Field(max_length=100)] = "serve"
+    arguments: Annotated[list[str], Field(max_length=1000)] = []
     environ: Mapping[str, str] = {}
     connection: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
     setup: list[dict[str, Any]] = []
