@@ -23,7 +23,7 @@ from benchmarks.agents.tasks import TASKS
 from benchmarks.figures import introduction, print_table
 
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}
-CHARS_A_TOKEN = 4
+CHARS_PER_TOKEN = 4
 
 
 @dataclass
@@ -124,8 +124,8 @@ def run(one: Agent, task: Task) -> Outcome:
         outcome.is_solved = task.shows.lower() in json.dumps(answers[-1], ensure_ascii=False).lower()
         if not outcome.is_solved:
             outcome.problems.append(f"{task.shows!r} is not in {json.dumps(answers[-1])[:200]}")
-    outcome.sent = (one.sent_chars - sent) / CHARS_A_TOKEN
-    outcome.received = (one.received_chars - received) / CHARS_A_TOKEN
+    outcome.sent = (one.sent_chars - sent) / CHARS_PER_TOKEN
+    outcome.received = (one.received_chars - received) / CHARS_PER_TOKEN
     return outcome
 
 

@@ -14,7 +14,7 @@ TEMPLATE = "test://template/{id}/data"
 IDS = ("1", "12", "123")  # what completion knows of the template
 
 
-def list_page(call: Call[None], position: str | None, limit: int) -> ResourcePage:
+def list_page(call: Call[None], cursor: str | None, limit: int) -> ResourcePage:
     return ResourcePage(
         (
             ListedResource(STATIC_TEXT, "static-text", "A text that never changes.", "text/plain"),

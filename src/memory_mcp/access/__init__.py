@@ -4,7 +4,7 @@ from memory_mcp.access.audit import Audit
 from memory_mcp.access.keys import Keys
 from memory_mcp.access.limits import Limits
 from memory_mcp.access.model import (
-    REQUESTS_A_MINUTE,
+    REQUESTS_PER_MINUTE,
     Allowance,
     AuditEvent,
     AuditRecord,
@@ -20,7 +20,7 @@ from memory_mcp.access.tenants import Tenants, delete_folder, folder_of
 from memory_mcp.access.users import Users
 
 __all__ = [
-    "REQUESTS_A_MINUTE",
+    "REQUESTS_PER_MINUTE",
     "Allowance",
     "Audit",
     "AuditEvent",

@@ -8,7 +8,7 @@ from memory_mcp.errors import Forbidden
 Maker = Literal["first-start", "person"]
 Plan = Literal["community", "pro", "business", "enterprise"]
 
-REQUESTS_A_MINUTE: dict[Plan, int | None] = {"community": 30, "pro": 120, "business": 600, "enterprise": None}
+REQUESTS_PER_MINUTE: dict[Plan, int | None] = {"community": 30, "pro": 120, "business": 600, "enterprise": None}
 """The limit of each plan, where limits are switched on; None is no limit."""
 
 

@@ -95,8 +95,8 @@ def restore(
     if as_json:
         print_json({**vars(done), "left_out": [vars(one) for one in done.left_out]})
         return
-    place = "The database" if chosen.database_url else done.data_dir
-    print_text(f"{place} is restored as of {done.cut_at}: {counted(done.files, 'files')}.")
+    restored = "The database" if chosen.database_url else done.data_dir
+    print_text(f"{restored} is restored as of {done.cut_at}: {counted(done.files, 'files')}.")
     if done.aside:
         print_text(f"The replaced data is in {done.aside}. Delete it when you no longer need it.")
     for notice in done.notices:

@@ -146,15 +146,15 @@ def stats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Show how many memories every family has."""
     with use_app(data_dir) as (app, caller):
         found = counts_by_family(app.opened, caller)
-        place = app.settings.data_dir
+        path = app.settings.data_dir
     if as_json:
-        print_json({"data_dir": place, "families": found})
+        print_json({"data_dir": path, "families": found})
         return
     out = console()
     for family, counts in found.items():
         text = counts.get("error") or ", ".join(counted(count, name) for name, count in counts.items())
         out.print(Text.assemble((f"{family:<9}", "bold"), text))
-    print_text(f"in {place}")
+    print_text(f"in {path}")
 
 
 def _embed_waiting(app: App, caller: Caller) -> None:

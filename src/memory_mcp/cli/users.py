@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from memory_mcp.access import REQUESTS_A_MINUTE, Plan
+from memory_mcp.access import REQUESTS_PER_MINUTE, Plan
 from memory_mcp.access.sign_ins import sign_in_url
 from memory_mcp.app import open_access
 from memory_mcp.caller import LOCAL_USER
@@ -73,7 +73,7 @@ def plan(
     """Change how many requests a minute a user's keys may make, where --rate-limits is on."""
     with use_access(data_dir) as access:
         user = access.users.set_plan(name, plan)
-    allowed = REQUESTS_A_MINUTE[user.plan]
+    allowed = REQUESTS_PER_MINUTE[user.plan]
     if as_json:
         print_json({**vars(user), "requests_a_minute": allowed})
     else:

@@ -33,7 +33,7 @@ class QueryVectors:
         """The embedder that makes the vectors, or would make the first."""
         return self._embedders.backend(recorded)
 
-    def missing(self) -> str:
+    def missing_reason(self) -> str:
         """Why there are no vectors to compare with."""
         if self._embedders.lacks_model:
             return "There are no vectors yet; `memory-mcp models pull` installs the model that makes them."

@@ -60,7 +60,7 @@ class RowSet:
     def rows(self, table: CopiedTable) -> Iterator[Row]:
         """In the order of the key, a page at a time."""
         key = ", ".join(table.key)
-        places = [table.columns.index(column) for column in table.key]
+        key_indexes = [table.columns.index(column) for column in table.key]
         after, values = "", dict(self._values)
         while True:
             page = self.tx.all(
@@ -73,8 +73,8 @@ class RowSet:
             yield from (tuple(map(_neutral, row)) for row in page)
             if len(page) < ROWS_PER_STEP:
                 return
-            values |= {f"after{index}": page[-1][place] for index, place in enumerate(places)}
-            after = f"AND ({key}) > ({', '.join(f':after{index}' for index in range(len(places)))})"
+            values |= {f"after{index}": page[-1][column] for index, column in enumerate(key_indexes)}
+            after = f"AND ({key}) > ({', '.join(f':after{index}' for index in range(len(key_indexes)))})"
 
     def delete(self) -> None:
         for table in reversed(self.tables):
@@ -119,8 +119,8 @@ def find_difference(source: RowSet, target: RowSet) -> str | None:
 
 def require_equal(source: RowSet, target: RowSet, name: str) -> None:
     """Raises Unusable if a row is not the same in both."""
-    if place := find_difference(source, target):
-        raise Unusable(f"{name} is not the same after it was copied ({place}). Nothing of it was kept.")
+    if difference := find_difference(source, target):
+        raise Unusable(f"{name} is not the same after it was copied ({difference}). Nothing of it was kept.")
 
 
 def _neutral(value: Any) -> Any:

@@ -90,7 +90,7 @@ class Context:
         return self.close_later(Tenants(self.settings.data_dir, local, partial(self._open_tenant, kind)))
 
     def open_file(
-        self, kind: DatabaseKind, path: Path, *, missing: Missing = "make", lock: Path | None = None
+        self, kind: DatabaseKind, path: Path, *, missing: Missing = "create", lock: Path | None = None
     ) -> Database:
         """Raises Unavailable for a file that is damaged or of a newer version, and with PostgreSQL, where servers on
         other machines would not see it."""
@@ -121,7 +121,7 @@ def open_database(
     kind: DatabaseKind,
     path: Path,
     *,
-    missing: Missing = "make",
+    missing: Missing = "create",
     lock: Path | None = None,
 ) -> Database:
     """Open a file without the work that its family does when a server opens it."""

@@ -191,7 +191,7 @@ class LastWrite:
 @dataclass(frozen=True)
 class ResourcePage:
     resources: Sequence[ListedResource]
-    next_position: str | None = None  # where the next page starts; None on the last
+    next_cursor: str | None = None  # of this family; None on the last page
 
 
 def _refuse_read(call: Call[Any], uri: str) -> Document:
@@ -216,10 +216,8 @@ class Family(Generic[Ops]):
     tools: dict[str, Tool] = field(default_factory=dict)
     prompts: tuple[Prompt, ...] = ()
     templates: tuple[Template, ...] = ()
-    list_resources: Callable[[Call[Ops], str | None, int], ResourcePage] = lambda call, position, limit: ResourcePage(
-        ()
-    )
-    """Up to so many resources, from a position on; None is the start."""
+    list_resources: Callable[[Call[Ops], str | None, int], ResourcePage] = lambda call, cursor, limit: ResourcePage(())
+    """At most `limit` resources after a cursor of this family; without a cursor, the first ones."""
     read_resource: Callable[[Call[Ops], str], Document] = _refuse_read
     subscription_uri: Callable[[Call[Ops], str], str | None] = lambda call, uri: None
     """The address under which changes of a resource are published; None if the caller may not see them."""
@@ -296,11 +294,11 @@ class OpenFamily(Generic[Ops]):
     operations: Ops
 
 
-def position_number(position: str | None) -> int:
-    """A position that is a number; 0 at the start. Raises Invalid for another cursor than ours."""
-    if not is_number(position or "0"):
+def parse_number_cursor(cursor: str | None) -> int:
+    """The number that a cursor is; 0 without one. Raises Invalid for a cursor that this server did not create."""
+    if not is_number(cursor or "0"):
         raise bad_cursor()
-    return int(position or 0)
+    return int(cursor or 0)
 
 
 def is_number(text: str) -> bool:

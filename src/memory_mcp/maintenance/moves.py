@@ -206,9 +206,9 @@ def _find_moved(reading: Read, target: RowTarget, unit: Unit) -> MoveResult | No
         is_new = count <= 1 if unit.kind.name == "server" else count == 0  # a new database has the local user
         if is_new:
             return None
-        if place := row_copy.find_difference(source, rows):
+        if difference := row_copy.find_difference(source, rows):
             raise Conflict(
-                f"{unit.name}: the target has other rows ({place} differs). Nothing of it was changed. Move to an "
+                f"{unit.name}: the target has other rows ({difference} differs). Nothing of it was changed. Move to an "
                 "empty database or folder."
             )
         return MoveResult(unit.name, count, "already there")
@@ -225,7 +225,7 @@ def _copy(reading: Read, writing: Write, unit: Unit, report_progress: ReportProg
 
 
 def _row_sets(one: Read, other: Read, unit: Unit) -> tuple[RowSet, RowSet]:
-    """The rows of a unit in two places, of which at least one is in PostgreSQL."""
+    """The rows of a unit in two databases, at least one of them PostgreSQL."""
     from memory_mcp.engines.postgres.catalog import RowNumbers, copied_tables
 
     database = other if one.is_file else one

@@ -359,12 +359,12 @@ def _make_folders(folder: Path, top: Path) -> None:
 
 def _sync_folder(folder: Path) -> None:
     """Sync the folders, and the files that engines wrote; other files are synced already."""
-    for place, _, files in os.walk(folder):
+    for current, _, files in os.walk(folder):
         for name in files:
-            path = Path(place) / name
+            path = Path(current) / name
             if PORTALS in path.parts and path.is_file() and not path.is_symlink():
                 sync(path)
-        sync(Path(place))
+        sync(Path(current))
 
 
 @contextmanager

@@ -40,6 +40,7 @@ from memory_mcp.server import (
     shutdown,
     startup_message,
 )
+from memory_mcp.server.connected_clients import disconnect_refused
 from memory_mcp.server.disconnects import DISCONNECT, Disconnect
 from memory_mcp.server.import_jobs import ImportJobs
 from memory_mcp.server.metrics import Metrics
@@ -55,7 +56,6 @@ from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import CALLER, StreamClient, local_caller
 from memory_mcp.server.sdk import WriteStream
-from memory_mcp.server.sessions import disconnect_refused
 from memory_mcp.server.shared.hello import Hello
 from memory_mcp.server.shared.listener import RelayListener, claim_socket
 from memory_mcp.sessions import Connection
@@ -96,7 +96,7 @@ class HttpServer:
             app=self.mcp.server, session_idle_timeout=app.settings.session_idle, max_sessions=None
         )
         self._sse = SseServerTransport("/mcp/messages")
-        self._sse_lines: set[anyio.CancelScope] = set()
+        self._sse_streams: set[anyio.CancelScope] = set()
         self._relays: RelayListener | None = None  # if no other server serves the stdio clients
         self._ending: set[asyncio.Task[None]] = set()
         self.readiness = http_server.Readiness(app.settings.drain_seconds, app.access.check_database)
@@ -182,7 +182,7 @@ class HttpServer:
         self.app.state.downloads.closing = True
         self.app.state.import_jobs.close()
         await sdk.end_streams(self._manager)
-        for scope in list(self._sse_lines):
+        for scope in list(self._sse_streams):
             scope.cancel()
 
     @asynccontextmanager
@@ -209,21 +209,21 @@ class HttpServer:
 
     async def _serve_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = scope[CALLER]
-        line = StreamClient(caller, Connection(caller.user, new_id()), "sse")
+        client = StreamClient(caller, Connection(caller.user, new_id()), "sse")
         await self._handshakes.wait(caller.user)
         async with self._sse.connect_sse(scope, receive, send) as (read, write):
             with (
-                anyio.CancelScope() as until_the_end,
-                self.mcp.connected.call_on_close(line.connection, until_the_end.cancel),
+                anyio.CancelScope() as until_closed,
+                self.mcp.connected.call_on_close(client.connection, until_closed.cancel),
             ):
-                self._sse_lines.add(until_the_end)
-                self.mcp.open_sessions.add(line.connection.id, caller.user, until_the_end.cancel)
-                self.mcp.connected.register(caller, line.connection, "sse")
+                self._sse_streams.add(until_closed)
+                self.mcp.open_sessions.add(client.connection.id, caller.user, until_closed.cancel)
+                self.mcp.connected.register(caller, client.connection, "sse")
                 try:
-                    await self.mcp.serve(line, read, UnreadAnswers(write, scope, caller.user))
+                    await self.mcp.serve(client, read, UnreadAnswers(write, scope, caller.user))
                 finally:
-                    self._sse_lines.discard(until_the_end)
-                    self.mcp.open_sessions.remove(line.connection.id)
+                    self._sse_streams.discard(until_closed)
+                    self.mcp.open_sessions.remove(client.connection.id)
                     self.mcp.connected.flush_soon()
 
 

@@ -29,10 +29,10 @@ from memory_mcp.errors import AppError, NotFound
 from memory_mcp.families.family import Call, Family, Prompt, ResourcePage, Tool, bad_cursor
 from memory_mcp.server import arguments, error_encoding, request_context, resource_pages, results, schemas, sdk
 from memory_mcp.server.call_runner import CallRunner
+from memory_mcp.server.connected_clients import ConnectedClients, disconnect_refused
 from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.server.request_memory import body_of
 from memory_mcp.server.sdk import ReadStream, RequestContext, WriteStream
-from memory_mcp.server.sessions import ConnectedClients, disconnect_refused
 from memory_mcp.server.subscriptions import Listeners
 from memory_mcp.server.thread_pools import Pools
 from memory_mcp.server.tool_calls import FinishedCall, ToolCalls
@@ -167,8 +167,8 @@ class McpServer:
     async def list_resources(
         self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        async def list_part(family: Family[Any], position: str | None, limit: int) -> ResourcePage:
-            return await self._runner.run(ctx, family.name, family.list_resources, position, limit)
+        async def list_part(family: Family[Any], cursor: str | None, limit: int) -> ResourcePage:
+            return await self._runner.run(ctx, family.name, family.list_resources, cursor, limit)
 
         with error_encoding.rpc_errors("resources/list"):
             return await resource_pages.fill(self._readable(ctx), params.cursor if params else None, list_part)

@@ -1,4 +1,4 @@
-"""Pages of resources/list, filled from as many families as fit, and their cursors."""
+"""Pages of resources/list, filled from as many families as fit. A cursor names a family and has its own one."""
 
 import base64
 import binascii
@@ -15,29 +15,29 @@ MAX_RESOURCES = 100  # on one page
 MIN_PART = 10  # of a page that a family starts on; with less left, it starts on the next page
 
 ListPart = Callable[[Family[Any], str | None, int], Awaitable[ResourcePage]]
-"""Up to so many resources of a family, from a position on."""
+"""At most so many resources of a family, after a cursor of that family."""
 
 
 async def fill(families: Sequence[Family[Any]], cursor: str | None, list_part: ListPart) -> types.ListResourcesResult:
-    """The page at a cursor. Raises AppError if the first family on it cannot be listed; another one that cannot starts
-    the next page."""
+    """The page at a cursor. Raises AppError if the first family on it cannot be listed. If a later one cannot, the page
+    ends before it."""
     names = [family.name for family in families]
-    start, position = _decode_cursor(cursor, names) if cursor is not None else (0, None)
+    start, family_cursor = _decode_cursor(cursor, names) if cursor is not None else (0, None)
     found: list[ListedResource] = []
     for family in families[start:]:
         limit = MAX_RESOURCES - len(found)
         if limit < MIN_PART:
-            return _result(found, _encode_cursor(family.name, position))
+            return _result(found, _encode_cursor(family.name, family_cursor))
         try:
-            part = await list_part(family, position, limit)
+            part = await list_part(family, family_cursor, limit)
         except AppError:
             if not found:
                 raise
-            return _result(found, _encode_cursor(family.name, position))
+            return _result(found, _encode_cursor(family.name, family_cursor))
         found += part.resources
-        if part.next_position:
-            return _result(found, _encode_cursor(family.name, part.next_position))
-        position = None
+        if part.next_cursor:
+            return _result(found, _encode_cursor(family.name, part.next_cursor))
+        family_cursor = None
     return _result(found, None)
 
 
@@ -56,16 +56,16 @@ def _result(found: Sequence[ListedResource], next_cursor: str | None) -> types.L
     return types.ListResourcesResult(resources=resources, next_cursor=next_cursor)
 
 
-def _encode_cursor(family: str, position: str | None) -> str:
-    return base64.urlsafe_b64encode(f"{family}/{position or ''}".encode()).decode()
+def _encode_cursor(family: str, family_cursor: str | None) -> str:
+    return base64.urlsafe_b64encode(f"{family}/{family_cursor or ''}".encode()).decode()
 
 
 def _decode_cursor(cursor: str, families: Sequence[str]) -> tuple[int, str | None]:
-    """The number of the family, and the position in it. Raises Invalid for a cursor that this server has not given."""
+    """The number of the family, and its own cursor. Raises Invalid for a cursor that this server did not create."""
     try:
-        family, _, position = base64.urlsafe_b64decode(cursor.encode()).decode().partition("/")
+        family, _, family_cursor = base64.urlsafe_b64decode(cursor.encode()).decode().partition("/")
     except (binascii.Error, ValueError) as exc:
         raise bad_cursor() from exc
     if family not in families:
         raise bad_cursor()
-    return families.index(family), position or None
+    return families.index(family), family_cursor or None

@@ -14,7 +14,7 @@ from memory_mcp.server import schemas
 from memory_mcp.server.tool_names import ToolNames
 
 MAX_CACHED_LISTS = 100  # for callers with different rights
-CHARS_A_TOKEN = 4.0  # of tools/list, by o200k_base; measured in 2026: 4.05
+CHARS_PER_TOKEN = 4.0  # of tools/list, by o200k_base; measured in 2026: 4.05
 
 WITH_WRITING = "This server keeps what you learn. Search before you ask the user again; write down what will matter."
 WITHOUT_WRITING = "This server has what was learnt before. Search it before you ask the user again."
@@ -67,7 +67,7 @@ class ToolList:
         offers = [
             offer.model_dump(mode="json", by_alias=True, exclude_none=True) for offer in self._list_all(available)
         ]
-        return len(offers), round(len(json.dumps(offers, separators=(",", ":"))) / CHARS_A_TOKEN)
+        return len(offers), round(len(json.dumps(offers, separators=(",", ":"))) / CHARS_PER_TOKEN)
 
     def instructions(self, caller: Caller) -> str:
         """The purpose of each family, and its main tools."""

@@ -147,12 +147,12 @@ def _extended(file: IO[bytes], entry: tarfile.TarInfo) -> dict[str, str]:
     """The fields of a pax header for the next part: its path if that is long, and its size beyond 8 GiB."""
     text = file.read(entry.size) if entry.size <= MAX_PATH_BYTES else b""
     fields: dict[str, str] = {}
-    place = 0
-    while (found := _PATH_OR_SIZE.match(text, place)) and int(found[1]) == len(found[0]):
+    offset = 0
+    while (found := _PATH_OR_SIZE.match(text, offset)) and int(found[1]) == len(found[0]):
         fields[found[2].decode()] = found[3].decode()
-        place = found.end()
+        offset = found.end()
     is_size = fields.get("size", str(_MAX_PLAIN_BYTES))
-    if not fields or place != len(text) or not is_size.isdecimal() or int(is_size) < _MAX_PLAIN_BYTES:
+    if not fields or offset != len(text) or not is_size.isdecimal() or int(is_size) < _MAX_PLAIN_BYTES:
         raise DamagedArchive("This portal file has a header that no portal has.")
     return fields
 

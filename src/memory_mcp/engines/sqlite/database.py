@@ -16,7 +16,7 @@ from memory_mcp.engines.sqlite.connections import BUSY_TIMEOUT_MS, Durability, c
 from memory_mcp.engines.sqlite.transactions import SqliteRead, SqliteWrite
 from memory_mcp.errors import NotFound, Unavailable, Unusable
 
-Missing = Literal["make", "make once", "refuse"]
+Missing = Literal["create", "create once", "refuse"]
 MAX_REOPENS = 10  # of a file, while waiting for its lock
 MAX_IDLE_READERS = 8  # readers kept for the next call: each holds pages of the file in memory
 
@@ -101,12 +101,12 @@ class Database:
         backups: Path,
         durability: Durability = "full",
         clock: Clock = utc_now,
-        missing: Missing = "make",
+        missing: Missing = "create",
         lock: Path | None = None,
     ) -> None:
         """Open the file, create it if it is missing, migrate it if it is old. Raises Unavailable with the reason.
 
-        With `missing` "refuse", a missing file is never created: NotFound is raised. "make once" creates it now and
+        With `missing` "refuse", a missing file is never created: NotFound is raised. "create once" creates it now and
         refuses later. `lock` is the file that writers lock; by default, it is beside this one.
         """
         self.path = path
@@ -121,7 +121,7 @@ class Database:
         self._reopening = threading.RLock()
         with translate_errors(path):
             self._file = self._open()
-        self._missing = "make" if missing == "make" else "refuse"
+        self._missing = "create" if missing == "create" else "refuse"
 
     @contextmanager
     def read(self) -> Iterator[SqliteRead]:

@@ -31,7 +31,7 @@ def _databases(context: Context) -> ProjectDatabases:
 
 
 def _open_project(context: Context, path: Path, lock: Path, make: bool) -> Database:
-    return context.open_file(PROJECT_FILE, path, missing="make once" if make else "refuse", lock=lock)
+    return context.open_file(PROJECT_FILE, path, missing="create once" if make else "refuse", lock=lock)
 
 
 def _counts(graph: Graph, caller: Caller) -> dict[str, int]:

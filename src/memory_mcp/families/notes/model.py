@@ -125,7 +125,7 @@ class Filter:
     created: Span = ANY_TIME  # when
     title: str | None = None  # the whole of it, as [[wikilinks]] compare it
     session: str | None = None  # the session it was written in
-    other_than: Source | None = None  # any source but this one
+    excluded_source: Source | None = None  # any source but this one
     client: str | None = None  # who wrote it first
     is_current: bool = False  # no other note supersedes it
     state: NoteState | None = None

@@ -136,7 +136,7 @@ def query_vector(db: UserDatabase, queries: QueryVectors, query: NoteQuery) -> t
     with db.read() as tx:
         space, waiting = vectors.space(tx), index.is_waiting(tx, query.filter.within)
     if space is None:
-        return None, _by_words_alone(queries.missing()) if waiting or query.mode == "semantic" else None
+        return None, _by_words_alone(queries.missing_reason()) if waiting or query.mode == "semantic" else None
     try:
         return QueryVector.of(queries, space, query.query), None
     except Unavailable as exc:

@@ -164,7 +164,7 @@ class NoteReader:
 
     def last_written(self, caller: Caller, limit: int) -> list[LastWrite]:
         """Without the messages of conversations, which are listed as conversations."""
-        found, _ = self.page(caller, Filter(other_than="hook"), ListedPart(limit))
+        found, _ = self.page(caller, Filter(excluded_source="hook"), ListedPart(limit))
         return [LastWrite(note_uri(note.id), note.title, note.updated_at) for note in found]
 
     def namespaces(self, caller: Caller, offset: int = 0) -> Namespaces:

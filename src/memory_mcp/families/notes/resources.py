@@ -24,7 +24,7 @@ from memory_mcp.families.notes.operations import Notes
 MAX_LISTED = 100  # notes in a reading of a namespace or a tag
 MAX_RECENT = 20
 MAX_OFFSET = 2**53
-NAMESPACE_POSITION_PREFIX = "namespaces after "  # how a position in the list starts while namespaces are listed
+NAMESPACE_CURSOR_PREFIX = "namespaces after "  # how a cursor starts while namespaces are listed
 WHOLE_IDS = re.compile(r'\s*\[?\s*"?(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"?\s+)*')
 MAX_COMPLETIONS = 100 + 1  # one more than the protocol shows, so that it can say there are more
 
@@ -40,18 +40,18 @@ TEMPLATES = (
 )
 
 
-def list_page(call: Call[Notes], position: str | None, limit: int) -> ResourcePage:
+def list_page(call: Call[Notes], cursor: str | None, limit: int) -> ResourcePage:
     """The recent ones, the namespaces by name, then one entry per note in the order they were created."""
-    if position is not None and not position.startswith(NAMESPACE_POSITION_PREFIX):
-        return _notes_page(call, _cursor(position), [], limit)
+    if cursor is not None and not cursor.startswith(NAMESPACE_CURSOR_PREFIX):
+        return _notes_page(call, _cursor(cursor), [], limit)
     recent = ListedResource(RECENT_URI, "recent", f"The {MAX_RECENT} notes last referenced.")
-    name = position.removeprefix(NAMESPACE_POSITION_PREFIX) if position else ""
-    listed = [] if position else [recent]
+    name = cursor.removeprefix(NAMESPACE_CURSOR_PREFIX) if cursor else ""
+    listed = [] if cursor else [recent]
     limit -= len(listed)
     found = call.operations.reader.namespaces_after(call.caller, name, limit + 1)
     listed += [ListedResource(namespace_uri(name), name, f"{count} notes.") for name, count in found[:limit]]
     if len(found) > limit:
-        return ResourcePage(listed, f"{NAMESPACE_POSITION_PREFIX}{found[limit - 1][0]}")
+        return ResourcePage(listed, f"{NAMESPACE_CURSOR_PREFIX}{found[limit - 1][0]}")
     return _notes_page(call, CreatedCursor(), listed, limit - len(found))
 
 
@@ -65,9 +65,9 @@ def _notes_page(call: Call[Notes], after: CreatedCursor, before: list[ListedReso
     return ResourcePage([*before, *entries], ",".join(last))
 
 
-def _cursor(position: str) -> CreatedCursor:
+def _cursor(cursor: str) -> CreatedCursor:
     """Raises Invalid for a cursor that this server did not create."""
-    created_at, comma, id_ = position.partition(",")
+    created_at, comma, id_ = cursor.partition(",")
     if not comma:
         raise bad_cursor()
     return CreatedCursor(created_at, id_)

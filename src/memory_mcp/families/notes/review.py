@@ -81,7 +81,7 @@ class NoteReview:
         within = caller.confined_to
         with self._files.of(caller.user).db.read() as tx:
             superseded, expired = (
-                lists.count(tx, Filter(within=within, other_than="hook", state=state)) for state in COUNTED_STATES
+                lists.count(tx, Filter(within=within, excluded_source="hook", state=state)) for state in COUNTED_STATES
             )
             missing = counts.count_unarchived(tx, within) - index.count_embedded(tx, within)
         return Attention(superseded, expired, missing)
@@ -94,7 +94,7 @@ class NoteReview:
         """
         file, chosen = (
             self._files.of(caller.user),
-            Filter(within=caller.confined_to, other_than="hook", is_current=True),
+            Filter(within=caller.confined_to, excluded_source="hook", is_current=True),
         )
         with file.db.read() as tx:
             compared = notes.by_seq(tx, review.latest(tx, caller.confined_to, after, limit), caller.confined_to)

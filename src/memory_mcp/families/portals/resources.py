@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.errors import Invalid, NotFound
-from memory_mcp.families.family import Call, Document, ListedResource, ResourcePage, Template, position_number
+from memory_mcp.families.family import Call, Document, ListedResource, ResourcePage, Template, parse_number_cursor
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.families.portals.model import VIEWER, Table
@@ -29,8 +29,8 @@ TEMPLATES = (
 )
 
 
-def list_page(call: Call[Portals], position: str | None, limit: int) -> ResourcePage:
-    start = position_number(position)
+def list_page(call: Call[Portals], cursor: str | None, limit: int) -> ResourcePage:
+    start = parse_number_cursor(cursor)
     first = [] if start else [_viewer()]
     folders = call.operations.all(call.caller)
     end = start + limit - len(first)

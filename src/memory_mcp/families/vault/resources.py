@@ -13,7 +13,7 @@ from memory_mcp.families.family import (
     Template,
     decoded,
     is_number,
-    position_number,
+    parse_number_cursor,
 )
 from memory_mcp.families.vault.model import VAULT_URI, Range, session_uri, uri_of
 from memory_mcp.families.vault.operations import MemoryPage, Vault
@@ -28,18 +28,18 @@ TEMPLATES = (
 )
 
 
-def list_page(call: Call[Vault], position: str | None, limit: int) -> ResourcePage:
+def list_page(call: Call[Vault], cursor: str | None, limit: int) -> ResourcePage:
     """The vault, this session, then one entry per vault memory in the order they were first written."""
     first = (
         []
-        if position
+        if cursor
         else [
             ListedResource(VAULT_URI, "vault", "All vault memories (?offset=&limit=)."),
             ListedResource(session_uri(call.session.id), "session", "All memories of this session."),
         ]
     )
     limit -= len(first)
-    rows = call.operations.keys_after(call.caller, position_number(position), limit + 1)
+    rows = call.operations.keys_after(call.caller, parse_number_cursor(cursor), limit + 1)
     entries = [ListedResource(uri_of(key), key) for _, key in rows[:limit]]
     return ResourcePage([*first, *entries], str(rows[limit - 1][0]) if len(rows) > limit else None)
 

@@ -10,7 +10,7 @@ from starlette.authentication import AuthCredentials
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memory_mcp.access import REQUESTS_A_MINUTE, Key, Keys
+from memory_mcp.access import REQUESTS_PER_MINUTE, Key, Keys
 from memory_mcp.caller import Caller
 from memory_mcp.client_networks import network_of
 from memory_mcp.errors import AppError
@@ -80,7 +80,7 @@ class AuthenticationMiddleware:
 
     def _of(self, key: Key, ip: str | None) -> Caller:
         families = self._families & key.families if key.families else self._families
-        allowed = REQUESTS_A_MINUTE[key.plan] if self._limited else None
+        allowed = REQUESTS_PER_MINUTE[key.plan] if self._limited else None
         if key.is_confined:
             families = families.intersection(CONFINABLE)
         return Caller(

@@ -86,7 +86,7 @@ class NotesFilter(BaseModel):
             title=self.title,
             client=self.client,
             state=self.state,
-            other_than="hook" if self.state in COUNTED_STATES else None,
+            excluded_source="hook" if self.state in COUNTED_STATES else None,
         )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
 
-from memory_mcp.access import REQUESTS_A_MINUTE, AuditEvent, User
+from memory_mcp.access import REQUESTS_PER_MINUTE, AuditEvent, User
 from memory_mcp.access.sign_ins import sign_in_url
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Caller
@@ -39,7 +39,7 @@ UserName = Annotated[str, Path(max_length=64)]
 @user_router.get("/users")
 def list_users(app: TheApp, person: TheOwner) -> UsersShown:
     """Every user of this server. Only for its owner, the local user, and only signed in."""
-    return UsersShown(users=_shown(app, app.access.users.all()), plans=REQUESTS_A_MINUTE)
+    return UsersShown(users=_shown(app, app.access.users.all()), plans=REQUESTS_PER_MINUTE)
 
 
 @user_router.post("/users", status_code=201, responses=refusals(409, 413, 422))
@@ -97,7 +97,7 @@ def _shown(app: App, users: Iterable[User]) -> list[UserShown]:
         UserShown(
             name=user.name,
             plan=user.plan,
-            requests_a_minute=REQUESTS_A_MINUTE[user.plan],
+            requests_a_minute=REQUESTS_PER_MINUTE[user.plan],
             created_at=user.created_at,
             is_owner=user.id == LOCAL_USER,
             is_signed_in=user.id in signed_in,

@@ -33,8 +33,8 @@ def conditions_of(chosen: Filter) -> list[str]:
         conditions.append("importance >= :min_importance")
     if chosen.source is not None:
         conditions.append("source = :source")
-    if chosen.other_than is not None:
-        conditions.append("source <> :other_than")
+    if chosen.excluded_source is not None:
+        conditions.append("source <> :excluded_source")
     if chosen.is_current:
         conditions.append("superseded_by IS NULL")
     if chosen.session is not None:
@@ -63,7 +63,7 @@ def filter_values(tx: Read, chosen: Filter, words: str = "") -> dict[str, Any]:
         "folder": chosen.folder,
         "min_importance": chosen.min_importance,
         "source": chosen.source,
-        "other_than": chosen.other_than,
+        "excluded_source": chosen.excluded_source,
         "session": chosen.session,
         "client": chosen.client,
         "created_after": chosen.created.after,

@@ -140,18 +140,18 @@ def last_writes(tx: Read, within: str | None) -> dict[str, str]:
     return dict(rows)
 
 
-def tag_counts(tx: Read, chosen: Filter, at_least: int, limit: int, offset: int = 0) -> list[TagCount]:
+def tag_counts(tx: Read, chosen: Filter, min_count: int, limit: int, offset: int = 0) -> list[TagCount]:
     rows = tx.all(
         f"{_tag_groups(chosen)} ORDER BY notes DESC, tag_key LIMIT :limit OFFSET :offset",
-        filter_values(tx, chosen) | {"at_least": at_least, "limit": limit, "offset": offset},
+        filter_values(tx, chosen) | {"min_count": min_count, "limit": limit, "offset": offset},
     )
     return [TagCount(*row) for row in rows]
 
 
-def count_tags(tx: Read, chosen: Filter, at_least: int) -> int:
+def count_tags(tx: Read, chosen: Filter, min_count: int) -> int:
     """How many tags have at least this number of notes."""
     return tx.number(
-        f"SELECT count(*) FROM ({_tag_groups(chosen)}) AS tags", filter_values(tx, chosen) | {"at_least": at_least}
+        f"SELECT count(*) FROM ({_tag_groups(chosen)}) AS tags", filter_values(tx, chosen) | {"min_count": min_count}
     )
 
 
@@ -165,7 +165,7 @@ def _tag_groups(chosen: Filter) -> str:
     )
     return f"""
         SELECT max(tag), count(*) AS notes FROM note_tags WHERE note_seq {counted}
-        GROUP BY tag_key HAVING count(*) >= :at_least
+        GROUP BY tag_key HAVING count(*) >= :min_count
     """
 
 

@@ -1,4 +1,4 @@
-"""The clients connected to this server: their calls are counted, and they can be disconnected."""
+"""The clients connected to this server: counts their calls, and disconnects them."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -14,13 +14,13 @@ from memory_mcp.errors import Unavailable
 from memory_mcp.server.request_context import MAX_CLIENT_NAME_CHARS
 from memory_mcp.sessions import Client, Clients, Connection, Transport
 
-FLUSH_DELAY_S = 1.0  # in which calls are gathered before they are stored for the other servers
+FLUSH_DELAY_S = 1.0  # calls are counted for this long before they are stored for the other servers
 
 
 class ConnectedClients:
     def __init__(self, clients: Clients) -> None:
         self._clients = clients
-        self._endings: dict[str, list[Callable[[], None]]] = {}  # by connection
+        self._on_close: dict[str, list[Callable[[], None]]] = {}  # by connection: what to call when it is closed
         self._flushing: asyncio.Task[None] | None = None
 
     def count_call(
@@ -49,17 +49,17 @@ class ConnectedClients:
     @contextmanager
     def call_on_close(self, connection: Connection, end: Callable[[], None]) -> Iterator[None]:
         """Call `end` when the connection is closed during the block, at once if it is closed already."""
-        self._endings.setdefault(connection.id, []).append(end)
+        self._on_close.setdefault(connection.id, []).append(end)
         try:
             if connection.closed:
                 end()
             yield
         finally:
-            endings = self._endings.get(connection.id, [])
+            callbacks = self._on_close.get(connection.id, [])
             with suppress(ValueError):
-                endings.remove(end)
-            if not endings:
-                self._endings.pop(connection.id, None)
+                callbacks.remove(end)
+            if not callbacks:
+                self._on_close.pop(connection.id, None)
 
     def flush_soon(self) -> None:
         if self._flushing is None or self._flushing.done():
@@ -75,7 +75,7 @@ class ConnectedClients:
         self._clients.disconnect_unwanted()  # in case the request of another server got lost
 
     def _end(self, connection_id: str) -> None:
-        for end in list(self._endings.get(connection_id, ())):
+        for end in list(self._on_close.get(connection_id, ())):
             end()
 
 
