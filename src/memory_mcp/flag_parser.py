@@ -18,7 +18,7 @@ class FlagParser(argparse.ArgumentParser):
         from memory_mcp.nearness import did_you_mean, nearest  # only errors need it
 
         near = nearest(name, self._option_string_actions) if name.startswith("-") else ()
-        self.error(f"{name!r} is no option of this command. {did_you_mean(near)}")
+        self.error(f"{name!r} is not an option of this command. {did_you_mean(near)}")
 
     def error(self, message: str) -> NoReturn:
         ended = message if message.endswith("?") else f"{message.strip(' .')}."

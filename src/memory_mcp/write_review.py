@@ -189,7 +189,7 @@ def _numbers(ids: Iterable[str]) -> dict[tuple[str, str], set[int]]:
         family, _, rest = id_.partition(":")
         group, _, number = rest.rpartition(":")
         if not (number.isascii() and number.isdigit() and len(number) < 19):
-            raise Invalid(f"{id_!r} is no id of a write.", field="ids")
+            raise Invalid(f"{id_!r} is not an id of a write.", field="ids")
         found.setdefault((family, group), set()).add(int(number))
     return found
 

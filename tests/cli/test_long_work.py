@@ -62,7 +62,7 @@ def test_an_import_shows_how_far_it_is(imported: tuple[Path, str, str]) -> None:
 def test_an_interrupted_import_goes_on_with_the_same_command(imported: tuple[Path, str, str]) -> None:
     data_dir, first, second = imported
     assert "memory-mcp: Interrupted at " in first
-    assert "The same command goes on" in " ".join(first.split())
+    assert "Run the same command again" in " ".join(first.split())
     assert "Traceback" not in first
     last = [line for line in second.splitlines() if line.strip()]
     assert f"{MEMORIES} read" in last[-2]

@@ -205,7 +205,7 @@ def test_a_folder_of_other_files_does_not_become_a_data_directory(
     (tmp_path / "letter.txt").write_text("Dear Zoë")
     done = run(*arguments, "--data-dir", tmp_path, MEMORY_MCP_SHARED="auto")
     assert done.returncode == code
-    assert "is no data directory" in done.stderr
+    assert "is not a data directory" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
@@ -239,7 +239,7 @@ def test_an_unknown_setting_names_the_nearest(tmp_path: Path) -> None:
     done = run("serve", "--prot", "1", "--data-dir", tmp_path)
     assert done.returncode == 2
     assert done.stderr == (
-        "memory-mcp: '--prot' is no option of this command. Did you mean '--port'? "
+        "memory-mcp: '--prot' is not an option of this command. Did you mean '--port'? "
         "`memory-mcp serve --help` lists the options.\n"
     )
     refused = run("config", "--bogus", "--json")

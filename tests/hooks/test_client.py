@@ -26,10 +26,10 @@ def run(data_dir: Path, event: str, stdin: bytes, *more: str) -> subprocess.Comp
     [
         ("SessionStart", b"not JSON", "JSONDecodeError"),
         ("SessionStart", b"{}", "There is no session_id"),
-        ("PreToolUse", b'{"session_id": "one"}', "PreToolUse is no event"),
-        ("", b"", "is no event"),
-        ("SessionStart", json.dumps({"session_id": "one", "cwd": "/a" * 100_000}).encode(), "cwd is no path"),
-        ("SessionStart", b'{"session_id": "one", "cwd": "/", "transcript_path": "/a\\u0000b"}', "is no path"),
+        ("PreToolUse", b'{"session_id": "one"}', "PreToolUse is not an event"),
+        ("", b"", "is not an event"),
+        ("SessionStart", json.dumps({"session_id": "one", "cwd": "/a" * 100_000}).encode(), "cwd is not a path"),
+        ("SessionStart", b'{"session_id": "one", "cwd": "/", "transcript_path": "/a\\u0000b"}', "is not a path"),
     ],
 )
 def test_whatever_goes_wrong_it_prints_nothing_and_ends_with_0(

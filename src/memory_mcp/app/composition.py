@@ -287,7 +287,7 @@ def _coverage(notes: Notes, user: str) -> Coverage | None:
         totals = notes.reader.totals(caller)
     except Unavailable:
         return None
-    return Coverage(totals.kept, totals.embedded)
+    return Coverage(totals.unarchived, totals.embedded)
 
 
 def _delete_stale_sessions(sessions: Sessions) -> None:

@@ -72,7 +72,7 @@ def move(
     as_json: AsJson = False,
 ) -> None:
     """Move a user's vault, notes and projects to another database, while servers run. The user's calls are refused
-    meanwhile. Each row is compared after it was written; after an interruption the same command goes on."""
+    meanwhile. Each row is compared after it was written; after an interruption, run the same command again."""
     chosen = _settings(data_dir, database_url)
     with open_access(chosen) as access:
         user_id = access.users.get(user).id

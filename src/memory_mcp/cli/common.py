@@ -106,7 +106,7 @@ def chosen_settings(
 def require_data_dir(folder: Path) -> None:
     if data_directory.is_usable(folder):
         return
-    what = f"{folder} is no data directory" if folder.exists() else f"There is no data directory {folder}"
+    what = f"{folder} is not a data directory" if folder.exists() else f"There is no data directory {folder}"
     raise NotFound(
         f"{what}, and this command creates none.",
         people_hint="Check --data-dir or MEMORY_MCP_DATA_DIR. `memory-mcp add` or `memory-mcp open` creates a new one.",

@@ -61,7 +61,7 @@ def list_memories(
         return
     if family is not None and family not in LISTED:
         known = ", ".join([*LISTED, *conversations.LISTS])
-        raise typer.BadParameter(f"{family!r} is no family. Use one of: {known}.")
+        raise typer.BadParameter(f"{family!r} is not a family. Use one of: {known}.")
     with use_app(data_dir) as (app, caller):
         found = app.latest(caller, limit, family)
     if as_json:
@@ -232,7 +232,7 @@ def rm(
             _confirm(target, for_good=for_good)
         copies = _copies(app)
         copies.delete_expired()
-        target.edits.delete(target.call, ref, None if for_good else partial(copies.keep, ref))
+        target.edits.delete(target.call, ref, None if for_good else partial(copies.save, ref))
         if for_good:
             copies.delete(ref)
     command = None if for_good else _command("rm", ref, data_dir, "--undo")

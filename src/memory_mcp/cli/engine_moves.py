@@ -16,7 +16,7 @@ from memory_mcp.relay import link
 from memory_mcp.relay.server_socket import ServerSocket
 from memory_mcp.settings import Settings
 
-MOVE_STOPPED = "Each file is moved whole or not at all. The same command goes on."
+MOVE_STOPPED = "Each file is moved whole or not at all. Run the same command again to continue."
 LOCK_TIMEOUT_S = 5.0  # a command may be about to finish
 STAYS = (
     "Stores, portals and conversations stay in the data directory: PostgreSQL does not have them yet. The moved files "

@@ -25,8 +25,8 @@ INTO = {"notes": "--namespace", "stores": "--store", "graph": "--project"}
 """For each family, the option that names the destination."""
 
 OURS = "memory-mcp"  # what `memory-mcp export` writes
-GOES_ON = "The same command goes on: it adds only the rest."
-STOPPED = f"Memories that were written by then are stored. {GOES_ON}"
+CONTINUE_HINT = "Run the same command again: it adds only the rest."
+STOPPED = f"Memories that were written by then are stored. {CONTINUE_HINT}"
 DRY = "This was a dry run: nothing was written."
 MAX_PROBLEMS_SHOWN = 20  # --json has more
 EXAMPLES = (
@@ -115,7 +115,7 @@ def _advice_on_import(report: Report) -> str:
     if report.family == "graph":
         return STOPPED
     stored = "1 memory is" if report.imported == 1 else f"{report.imported:,} memories are"
-    return f"{stored} stored. {GOES_ON}"
+    return f"{stored} stored. {CONTINUE_HINT}"
 
 
 @contextmanager

@@ -45,7 +45,7 @@ NO_EXPORT = "No folder was written. The same command starts again."
 NOT_RESTORED = "Nothing was changed. The same command starts again."
 RESTORE_UNFINISHED = "The backup is checked, and the next command or server that uses the data directory finishes it."
 CHECK_STOPPED = "No repair is left half done. The same command starts again."
-MIGRATION_STOPPED = "Each file is migrated or as it was. The same command goes on."
+MIGRATION_STOPPED = "Each file is migrated or as it was. Run the same command again to continue."
 COLOURS = {"notice": "cyan", "problem": "red", "repaired": "green"}
 
 

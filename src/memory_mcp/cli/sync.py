@@ -18,7 +18,7 @@ from memory_mcp.sync.hub_client import is_plain_http
 
 cli = Verbs(help="Keep the notes of a namespace the same on several computers.", no_args_is_help=True)
 
-STOPPED = "All that was sent and received is stored. The same command goes on."
+STOPPED = "All that was sent and received is stored. Run the same command again to continue."
 
 Namespace = Annotated[str, typer.Argument(help="A namespace of notes, such as default.", metavar="NAMESPACE")]
 User = Annotated[str, typer.Option(help="The user whose notes are synced.")]

@@ -11,7 +11,7 @@ from memory_mcp.families.family import Call
 from memory_mcp.families.notes import Notes
 from memory_mcp.families.notes.addresses import CONVERSATION
 from memory_mcp.families.notes.model import Author, Filter
-from memory_mcp.families.references import Edits, Keep, no_copy
+from memory_mcp.families.references import Edits, SaveCopy, no_copy
 
 CONVERSATIONS = "conversations:"  # the reference of all conversations of a project, or of all without its name
 PERSON = Author("ui")
@@ -30,18 +30,18 @@ class Deletion:
     def edits(self) -> Edits[Any]:
         return Edits(is_one=is_ref, suffix="", write=_refuse, delete=self._delete, restore=self._restore)
 
-    def _delete(self, call: Call[Any], ref: str, keep: Keep | None) -> None:
+    def _delete(self, call: Call[Any], ref: str, save_copy: SaveCopy | None) -> None:
         """Archive the notes of a reference, or delete them for good. Raises NotFound if there are none."""
         caller = call.caller
-        chosen, ids = self._chosen(caller, ref, include_deleted=keep is None)
-        if keep is None:
+        chosen, ids = self._chosen(caller, ref, include_deleted=save_copy is None)
+        if save_copy is None:
             with self._files.database(caller.user).write() as tx:
                 storage.purge(tx, ids)
             self._notes.series.delete(caller, chosen)
             return
         self._mark(caller, ids, is_deleted=True)  # first, so that a capture that runs now ends
         try:
-            keep({"notes": self._notes.series.importances(caller, chosen), "conversations": ids})
+            save_copy({"notes": self._notes.series.importances(caller, chosen), "conversations": ids})
         except BaseException:
             self._mark(caller, ids, is_deleted=False)
             raise

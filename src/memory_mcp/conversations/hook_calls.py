@@ -23,7 +23,7 @@ def parse(client: str, event: str, payload: Mapping[str, Any]) -> HookCall:
 
     Raises Invalid for an event that hooks do not handle, or without a conversation."""
     if event not in MOMENTS:
-        raise Invalid(f"{event} is no event that hooks handle. There are {', '.join(MOMENTS)}.", field="event")
+        raise Invalid(f"{event} is not an event that hooks handle. There are {', '.join(MOMENTS)}.", field="event")
     session_id = _text(payload, "session_id", "conversation_id")
     if not 0 < len(session_id) <= MAX_SESSION_ID_CHARS:
         raise Invalid("There is no session_id.", field="session_id")
@@ -34,7 +34,7 @@ def parse(client: str, event: str, payload: Mapping[str, Any]) -> HookCall:
     transcript = _text(payload, "transcript_path")
     for field, path in (("cwd", folder), ("transcript_path", transcript)):
         if len(path) > MAX_PATH_CHARS or "\0" in path:
-            raise Invalid(f"{field} is no path.", field=field)
+            raise Invalid(f"{field} is not a path.", field=field)
     return HookCall(
         client,
         event,

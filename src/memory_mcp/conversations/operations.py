@@ -62,7 +62,7 @@ class Conversations:
         handlers: dict[str, Callable[[Caller, Session, HookCall, HookProject], HookAnswer]] = {
             "start": self._start,
             "prompt": self._prompt,
-            "capture": self._keep,
+            "capture": self._store_messages,
         }
         return handlers[call.moment](caller, session, call, project)
 
@@ -132,7 +132,7 @@ class Conversations:
         what = "1 memory" if count == 1 else f"{count} memories"
         return HookAnswer(framed(lines), f"gave {what}", details=details)
 
-    def _keep(self, caller: Caller, session: Session, call: HookCall, project: HookProject) -> HookAnswer:
+    def _store_messages(self, caller: Caller, session: Session, call: HookCall, project: HookProject) -> HookAnswer:
         details = {"project": project.name}
         if why := self._not_captured(caller, project):
             return HookAnswer(why=why, details=details)

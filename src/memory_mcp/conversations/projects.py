@@ -69,7 +69,7 @@ def _git_folder(git: Path) -> Path:
 
 
 def _read(file: Path) -> str:
-    """Raises OSError also for what is no file: opening a pipe would wait for its other end."""
+    """Raises OSError also for what is not a file: opening a pipe would wait for its other end."""
     if not file.is_file():
         raise FileNotFoundError(file)
     with file.open("rb") as opened:

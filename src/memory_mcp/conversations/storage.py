@@ -78,7 +78,7 @@ def unfinished(tx: Read, limit: int) -> list[Conversation]:
     return _all(tx, "is_unfinished = 1 AND is_deleted = 0", {"limit": limit})
 
 
-_KEPT = "messages > 0 AND is_deleted = 0"
+_HAS_MESSAGES = "messages > 0 AND is_deleted = 0"
 _THE_START = ConversationCursor("9", "")  # later than any time
 
 
@@ -87,7 +87,7 @@ def page(
 ) -> list[Conversation]:
     """Those with stored messages that match a filter, the last first."""
     where = f"""
-        {_KEPT} AND (last_at < :last_at OR last_at = :last_at AND id > :id)
+        {_HAS_MESSAGES} AND (last_at < :last_at OR last_at = :last_at AND id > :id)
         AND (:project IS NULL OR project = :project) AND (:client IS NULL OR client = :client)
         AND (:after IS NULL OR last_at >= :after) AND (:before IS NULL OR last_at < :before)
     """
@@ -101,7 +101,7 @@ def counts(tx: Read) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _counts(tx: Read, column: str) -> dict[str, int]:
-    sql = f"SELECT {column}, count(*) FROM conversations WHERE {_KEPT} GROUP BY 1 ORDER BY max(last_at) DESC, 1"
+    sql = f"SELECT {column}, count(*) FROM conversations WHERE {_HAS_MESSAGES} GROUP BY 1 ORDER BY max(last_at) DESC, 1"
     return dict(tx.all(sql))
 
 

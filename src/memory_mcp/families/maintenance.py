@@ -135,7 +135,7 @@ class ImportFolder:
                 with self.one(place):
                     fields = json.loads(line.decode())
                     if not isinstance(fields, dict):
-                        raise Invalid("it is no JSON object")
+                        raise Invalid("it is not a JSON object")
                     yield place, fields
 
     def one(self, place: str) -> AbstractContextManager[None]:

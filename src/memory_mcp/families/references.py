@@ -31,7 +31,7 @@ class Opened:
     updated_at: str | None = None
 
 
-Keep = Callable[[Any], None]
+SaveCopy = Callable[[Any], None]
 """Called with a copy of a memory, as JSON, just before it is deleted. If it fails, the memory stays."""
 
 
@@ -44,7 +44,7 @@ class Edits(Generic[Ops]):
     write: Callable[[Call[Ops], str, str, str], None]
     """Replace the text of a memory. The arguments are the former text, then the new one. Raises Conflict with the code
     `changed` if the text is no longer the former one."""
-    delete: Callable[[Call[Ops], str, Keep | None], None]  # None: no copy is wanted, it is deleted for good
+    delete: Callable[[Call[Ops], str, SaveCopy | None], None]  # None: no copy is wanted, it is deleted for good
     restore: Callable[[Call[Ops], str, Any], str | None]
     """Restore a deleted memory from its copy, or from None if there is no copy. Returns what could not be restored.
     Raises Conflict if another memory has its name now, and NotFound if a copy is needed."""

@@ -33,7 +33,7 @@ class ServerSocket:
         except OSError as exc:
             raise NotShared(f"the data directory cannot be written ({exc.strerror})") from None
         if not os.path.isdir(self.folder):
-            raise NotShared(f"{FOLDER} in the data directory is no folder")
+            raise NotShared(f"{FOLDER} in the data directory is not a folder")
         if not is_private:
             raise NotShared(f"other users can enter the folder {FOLDER}/ of the data directory")
         if not os.access(self.folder, os.W_OK):

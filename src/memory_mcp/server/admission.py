@@ -1,4 +1,4 @@
-"""Admits requests to the event loop, which all users share, the user first who has used least of it of late."""
+"""Admits requests to the event loop, which all users share. The user who has recently used least of it comes first."""
 
 import asyncio
 import time

@@ -100,7 +100,7 @@ def rpc_errors(what: str) -> Iterator[None]:
     except MCPError:
         raise
     except Exception as exc:  # the boundary: a bug is logged in full, and the client sees no details
-        raise rpc_error(bug(what)) from exc
+        raise rpc_error(log_bug(what)) from exc
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def parameter_errors() -> Iterator[None]:
         raise
 
 
-def bug(what: str) -> Unavailable:
+def log_bug(what: str) -> Unavailable:
     """Log the current exception in full; the error for the caller has no details of it."""
     log.exception("%s failed", what)
     return Unavailable(

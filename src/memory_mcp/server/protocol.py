@@ -155,7 +155,7 @@ class McpServer:
         except AppError as exc:
             return error_encoding.tool_result(self.app.families[tool.family], self._tools.names.in_error(exc))
         except Exception:  # noqa: BLE001  # the boundary: a bug is logged in full, and the client sees no details
-            return error_encoding.tool_result(self.app.families[tool.family], error_encoding.bug(tool.name))
+            return error_encoding.tool_result(self.app.families[tool.family], error_encoding.log_bug(tool.name))
 
     def _answer(self, call: Call[Any], tool: Tool, given: Mapping[str, Any] | None) -> types.CallToolResult:
         """A tool call from its raw arguments to its result, all of it in a thread: both may be long."""

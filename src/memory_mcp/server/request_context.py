@@ -54,7 +54,7 @@ def ip_of(scope: Mapping[str, Any]) -> str | None:
 
 
 def network_of_client(scope: Mapping[str, Any]) -> str:
-    """Whose share of what the server has a request uses, as long as its user is not known."""
+    """The network whose share of memory and threads a request uses until its user is known."""
     return network_of(ip_of(scope))
 
 

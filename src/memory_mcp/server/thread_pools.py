@@ -255,10 +255,9 @@ class Pools:
 
     reading: Workers
     writing: Workers
-    access: (
-        Workers  # keys and sign-ins that were verified before, limits and metrics; by address until the user is known
-    )
-    hashing: Workers  # keys that were not, and passwords, by address; at a low priority
+    access: Workers
+    """For keys and sign-ins that were verified before, limits and metrics; by address until the user is known."""
+    hashing: Workers  # for passwords, and keys that were not verified before; by address, at a low priority
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Pools":

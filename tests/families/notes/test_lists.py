@@ -254,5 +254,5 @@ def test_totals_equal_the_counts(app: App, clock: Clock) -> None:
         every = app.notes.reader.tags(CALLER, None, 1).tags
         own = [Counted(tag.tag, tag.count) for tag in every if tag.tag[0] in "tu"]  # the others are of the server
         assert totals.top_tags == own[:10]
-        assert totals.kept >= totals.notes
-        assert (totals.embedded, totals.waiting) == (0, totals.kept)
+        assert totals.unarchived >= totals.notes
+        assert (totals.embedded, totals.waiting) == (0, totals.unarchived)

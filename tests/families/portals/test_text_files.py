@@ -145,12 +145,12 @@ def test_a_long_text_is_put_into_nfc_where_it_is_parted_too(tmp_path: Path) -> N
         ('[{"a": 9007199254740993}, {"a": 1.5}]', "json", "would be rounded"),
         ("a\n1.5\nnan\n", "csv", "NaN or infinity"),
         ("a\n1.5\n-inf\n", "csv", "NaN or infinity"),
-        ('[{"a": 1.5}, {"a": NaN}]', "json", "Record 2: NaN is no number"),
+        ('[{"a": 1.5}, {"a": NaN}]', "json", "Record 2: NaN is not a number"),
         ('[{"a": {"b": [1e999]}}]', "json", "Record 1: 1e999 is too large"),
         ('{"a": 1, "a": 2}', "json", "'a' twice"),
         ('{"e\u0301": 1, "\u00e9": 2}', "json", "'\u00e9' twice"),
         ('[{"a": 1}, {"a": "x"}]', "json", "different types (text, whole)"),
-        ('[{"a": 1}, 5]', "json", "record 2 is no object"),
+        ('[{"a": 1}, 5]', "json", "record 2 is not an object"),
     ],
 )
 def test_a_value_that_the_engine_would_change_is_refused(

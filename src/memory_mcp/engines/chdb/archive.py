@@ -45,7 +45,7 @@ _NOT_IN_A_TABLE = {"Subquery", "SelectQuery", "SelectWithUnionQuery", "TableIden
 
 
 class DamagedArchive(Invalid):
-    """The file is no portal, or was changed after it was made. The message says how."""
+    """The file is not a portal, or was changed after it was made. The message says how."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ def _contents(text: bytes) -> dict[str, str]:
     names that a portal of one machine does not have: RESTORE looks in shards/ before metadata/.
     """
     if b"<!" in text or b"<?" in text:
-        raise DamagedArchive("This portal file's list of contents is no plain XML.")
+        raise DamagedArchive("This portal file's list of contents is not plain XML.")
     try:
         root = ElementTree.fromstring(text)  # noqa: S314  # no entities: see above
     except ElementTree.ParseError as exc:
@@ -271,12 +271,12 @@ def check_statement(name: str, tree: SyntaxNode, functions: Functions) -> None:
     engine = ((tree.get("storage") or {}).get("engine") or {}).get("name")
     if name.count("/") == 1:  # the database itself
         if engine not in ("Atomic", None):
-            raise DamagedArchive(f"{name} in this portal file is no plain database.")
+            raise DamagedArchive(f"{name} in this portal file is not a plain database.")
         return
     if engine not in _ENGINES or any(tree.get(kind) for kind in _NOT_A_TABLE):
-        raise DamagedArchive(f"{name} in this portal file is no plain table.")
+        raise DamagedArchive(f"{name} in this portal file is not a plain table.")
     if not _is_plain(tree):
-        raise DamagedArchive(f"{name} in this portal file is no plain table.")
+        raise DamagedArchive(f"{name} in this portal file is not a plain table.")
     for node, key in nodes_of(tree):
         kind = node.get("type")
         if kind in _NOT_IN_A_TABLE and key not in ("table", "database"):

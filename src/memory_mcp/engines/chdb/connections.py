@@ -9,7 +9,7 @@ from typing import Any, Self
 from memory_mcp.engines.chdb import sql_policy
 from memory_mcp.engines.chdb.parameters import encoded, literal, prepared
 
-CHDB_ERRORS = (RuntimeError, ValueError)  # errors of chDB itself, and of results that are no text or no JSON
+CHDB_ERRORS = (RuntimeError, ValueError)  # errors of chDB itself, and of results that are neither text nor JSON
 MAX_RESULT_BYTES = 4 * 1024 * 1024  # of the rows of a result, as JSON; answers to callers are far smaller
 
 

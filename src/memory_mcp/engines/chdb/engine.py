@@ -227,7 +227,7 @@ class Engine:
         # {"a.b": 1} is not {"a": {"b": 1}}. And answers are small: threads to write them take longer than they save.
         connection.query(
             "SET json_type_escape_dots_in_keys = 1, output_format_parallel_formatting = 0, "
-            "output_format_json_validate_utf8 = 1, "  # other bytes become U+FFFD: else the answer is no JSON
+            "output_format_json_validate_utf8 = 1, "  # other bytes become U+FFFD: else the answer is not JSON
             # Syntax trees, and the queries that the engine writes from them, are longer than the queries themselves.
             f"max_query_size = {MAX_TREE_BYTES}, max_threads = {MAX_THREADS}, log_comment = {literal(tag)}"
         )

@@ -67,11 +67,11 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (
             r"Cannot parse date: expected .*(?: format)?: while converting '(.*)' to (Date\w*).*",
-            r"'\1' is no \2. Write a date like '2026-01-31'.",
+            r"'\1' is not a valid \2. Write a date like '2026-01-31'.",
         ),
         (
             r"Cannot (?:read|parse) DateTime.*: while converting '(.*)' to (DateTime\w*).*",
-            r"'\1' is no time. Write one like '2026-01-31 10:00:00'.",
+            r"'\1' is not a time. Write one like '2026-01-31 10:00:00'.",
         ),
         (r"Cannot convert string '(.*)' to type (.*)", r"The text '\1' does not fit \2."),
         (r"Value in column \S+ cannot be safely converted into type (\S+?)[.:]?( .*|$)", r"A number does not fit \1."),

@@ -95,7 +95,7 @@ def _is_fraction(value: Any) -> bool:
         try:
             return math.isfinite(float(value))
         except ValueError:
-            return True  # the engine says that it is no number
+            return True  # the engine says that it is not a number
     if isinstance(value, int):
         return not would_round(value)
     return not isinstance(value, float) or math.isfinite(value)

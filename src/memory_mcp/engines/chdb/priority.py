@@ -1,4 +1,4 @@
-"""How much of the processor an engine gets while other processes want it: less if it has used much of late.
+"""How much of the processor an engine gets while other processes want it: less if it has recently used much.
 
 Engines of several users share one machine with the servers. One that computes without a pause must delay neither the
 servers nor the small queries of other users, so its priority is low for as long as it does so.

@@ -75,7 +75,7 @@ def read_lock(folder: Path) -> dict[str, Any]:
 
 
 class RecentStarts:
-    """Engines that this server has started of late. A start takes about a second of a processor. A user whose requests
+    """Engines that this server has recently started. A start takes about a second of a processor. A user whose requests
     end engines again and again gets the next ones at a lower priority."""
 
     WINDOW_S = 60.0
@@ -158,7 +158,7 @@ class EngineProcess:
             answer, _ = frames.receive(wire)
             wire.settimeout(None)
         except TimeoutError:
-            log.warning("The engine of the portal in %s does not answer. It is killed.", self._folder)
+            log.warning("The engine of the portal in %s does not answer. This server kills it.", self._folder)
             peer.kill(wire)
             wire.close()
             raise
@@ -194,7 +194,7 @@ class EngineProcess:
         """Kill an engine that holds the portal's lock and does not answer or end."""
         pid = read_lock(self._folder).get("pid")
         if isinstance(pid, int) and pid > 1 and pid != os.getpid() and self._has_lock_open(pid):
-            log.warning("The engine of the portal in %s hangs. It is killed.", self._folder)
+            log.warning("The engine of the portal in %s hangs. This server kills it.", self._folder)
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
 

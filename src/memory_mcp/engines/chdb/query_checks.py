@@ -35,7 +35,7 @@ class Inspector:
         return set(self.read("SELECT name FROM system.tables WHERE database = {name:String}", name=database).split())
 
     def parse(self, sql: str) -> dict[str, Any]:
-        """The syntax tree of a statement. Raises sql_policy.QueryRefused if it is no single SELECT."""
+        """The syntax tree of a statement. Raises sql_policy.QueryRefused if it is not a single SELECT."""
         try:
             tree: dict[str, Any] = json.loads(self.read("SELECT parseQueryToJSON({sql:String})", sql=sql))
         except CHDB_ERRORS as exc:

@@ -66,11 +66,11 @@ def is_usable(folder: Path) -> bool:
 
 
 def require_no_other_files(folder: Path) -> None:
-    """Raises Invalid for a folder that is no data directory and holds other files: ours would lie among them. Opening
+    """Raises Invalid for a folder that is not a data directory and holds other files: ours would be among them. Opening
     the databases reports a folder that cannot be read."""
     if folder.is_dir() and os.access(folder, os.R_OK | os.X_OK) and not is_usable(folder):
         raise Invalid(
-            f"{folder} holds other files and is no data directory. Nothing was created in it.",
+            f"{folder} holds other files and is not a data directory. Nothing was created in it.",
             people_hint="Give --data-dir a new or an empty folder.",
         )
 

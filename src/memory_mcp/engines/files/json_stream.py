@@ -27,7 +27,7 @@ class JsonStream:
         self._is_over = False
 
     def peek(self) -> str:
-        """The next character that is no space; empty at the end."""
+        """The next character that is not a space; empty at the end."""
         self.skip(_SPACE)
         return self._text[self._at : self._at + 1]
 

@@ -152,7 +152,7 @@ class Root:
         raise OSError(errno.ELOOP, "too many symlinks", parts[-1])
 
     def _link_target(self, folder: Sequence[str], target: FolderEntry) -> Sequence[str] | None:
-        """The path that a symlink leads to; None if the entry is no symlink."""
+        """The path that a symlink leads to; None if the entry is not a symlink."""
         link = _link(target.path, target.fd)
         if link is None:
             return None

@@ -21,7 +21,7 @@ class UndoCopies:
         self._folder = folder
         self._clock = clock
 
-    def keep(self, name: str, value: Any) -> None:
+    def save(self, name: str, value: Any) -> None:
         """Store a copy under a name, in place of an earlier one. Raises Unavailable if it cannot be written."""
         text = json.dumps({"name": name, "kept_at": stamp(self._clock()), "value": value}, ensure_ascii=False)
         try:

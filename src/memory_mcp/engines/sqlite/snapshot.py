@@ -38,14 +38,14 @@ class Snapshot:
 
 
 @contextmanager
-def open_snapshot(path: Path, note: str) -> Iterator[Snapshot]:
-    """A file as it is now, for a caller that holds the write lock. `note` is its identity when it
-    was last opened.
+def open_snapshot(path: Path, known_identities: str) -> Iterator[Snapshot]:
+    """A file as it is now, for a caller that holds the write lock. `known_identities` are those of
+    the file and its WAL when it was last opened.
 
     The lock may be released at once: in WAL mode a reader keeps its view of the file, and blocks no writer.
     """
     with translate_errors(path):
-        prepare_file(path, note)
+        prepare_file(path, known_identities)
         connection = connect(path, "full")
     try:
         with translate_errors(path):

@@ -6,7 +6,7 @@ from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.families.family import Call
 from memory_mcp.families.graph.model import Entity, NamedRelation, NewEntity, Relation, split_ref
 from memory_mcp.families.graph.operations import Graph
-from memory_mcp.families.references import Edits, Keep, no_copy
+from memory_mcp.families.references import Edits, SaveCopy, no_copy
 
 HEADING = "# The observations of {name} ({type}), as a YAML list. Lines that start with # are not part of it.\n"
 MAX_LINE_CHARS = 10**9  # an observation of one line stays one line
@@ -39,13 +39,13 @@ def _write(call: Call[Graph], ref: str, was: str, text: str) -> None:
     call.operations.revise_entity(call.caller, *split_ref(ref), _observations(was), _observations(text))
 
 
-def _delete(call: Call[Graph], ref: str, keep: Keep | None) -> None:
-    def keep_entity(entity: Entity, relations: list[Relation]) -> None:
-        if keep:
+def _delete(call: Call[Graph], ref: str, save_copy: SaveCopy | None) -> None:
+    def save_entity(entity: Entity, relations: list[Relation]) -> None:
+        if save_copy:
             named = [[one.source, one.target, one.relation_type] for one in relations]
-            keep({"type": entity.entity_type, "observations": entity.observations, "relations": named})
+            save_copy({"type": entity.entity_type, "observations": entity.observations, "relations": named})
 
-    call.operations.delete_entity(call.caller, *split_ref(ref), keep_entity)
+    call.operations.delete_entity(call.caller, *split_ref(ref), save_entity)
 
 
 def _restore(call: Call[Graph], ref: str, copy: Any) -> str | None:

@@ -206,12 +206,12 @@ class Graph(GraphTransfer):
             storage.clear_changes(tx)
 
     def delete_entity(
-        self, caller: Caller, project: str, name: str, keep: Callable[[Entity, list[Relation]], None]
+        self, caller: Caller, project: str, name: str, save_copy: Callable[[Entity, list[Relation]], None]
     ) -> None:
-        """Delete an entity. `keep` gets it first, with its relations, in the same transaction."""
+        """Delete an entity. `save_copy` gets it first, with its relations, in the same transaction."""
         with self._writing(caller, None, project) as tx:
             entity, relations = _whole(tx, project, name)
-            keep(entity, relations)
+            save_copy(entity, relations)
             storage.WRITES.record(tx, caller, *storage.delete_entities(tx, [entity.id]))
 
     def journals(self, caller: Caller) -> Iterator[Journal]:

@@ -9,7 +9,7 @@ from memory_mcp.families.notes import resources
 from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import ARCHIVED, Author, Note, Revision
 from memory_mcp.families.notes.operations import Notes
-from memory_mcp.families.references import Edits, Keep
+from memory_mcp.families.references import Edits, SaveCopy
 
 PERSON = Author("ui")
 
@@ -18,14 +18,14 @@ def _write(call: Call[Notes], ref: str, was: str, text: str) -> None:
     call.operations.writer.update(call.caller, PERSON, _note(call, ref).id, Revision(content=text), was=was)
 
 
-def _delete(call: Call[Notes], ref: str, keep: Keep | None) -> None:
+def _delete(call: Call[Notes], ref: str, save_copy: SaveCopy | None) -> None:
     """Archive the note, or delete it for good."""
     note = _note(call, ref)
-    if keep:
+    if save_copy:
         if note.archived:
             raise Conflict("The note is archived already.", people_hint="--for-good deletes it permanently.")
-        keep({"importance": note.importance, "updated_at": note.updated_at})
-    call.operations.writer.delete(call.caller, note.id, soft=keep is not None)
+        save_copy({"importance": note.importance, "updated_at": note.updated_at})
+    call.operations.writer.delete(call.caller, note.id, soft=save_copy is not None)
 
 
 def _restore(call: Call[Notes], ref: str, copy: Any) -> None:

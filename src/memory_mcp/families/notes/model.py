@@ -378,7 +378,7 @@ class Totals:
     """The numbers that Home shows about notes."""
 
     notes: int
-    kept: int  # with those that have expired
+    unarchived: int  # with those that have expired
     namespaces: int
     embedded: int
     waiting: int  # for their vectors

@@ -139,9 +139,9 @@ class NoteReader:
         return hits, has_more, notices
 
     def recent(self, caller: Caller, chosen: Filter, limit: int, offset: int = 0) -> Recent:
-        seen = _visible_to(caller, chosen)
+        visible = _visible_to(caller, chosen)
         with self._db(caller).read() as tx:
-            found = _listed(lists.recent(tx, seen, offset, limit), offset, lists.count(tx, seen), limit)
+            found = _listed(lists.recent(tx, visible, offset, limit), offset, lists.count(tx, visible), limit)
         return found if found.total else replace(found, notice=self._namespace_notice(caller, chosen.namespace))
 
     def archived(self, caller: Caller, limit: int, offset: int = 0) -> Recent:
@@ -198,11 +198,11 @@ class NoteReader:
             return lists.namespaces_starting(tx, caller.confined_to, prefix, limit)
 
     def tags(self, caller: Caller, namespace: str | None, min_count: int, offset: int = 0) -> TagCounts:
-        seen = _visible_to(caller, Filter(namespace))
+        visible = _visible_to(caller, Filter(namespace))
         with self._db(caller).read() as tx:
-            found = lists.tag_counts(tx, seen, min_count, MAX_TAGS_LISTED, offset)
+            found = lists.tag_counts(tx, visible, min_count, MAX_TAGS_LISTED, offset)
             is_all = not offset and len(found) < MAX_TAGS_LISTED
-            total = len(found) if is_all else lists.count_tags(tx, seen, min_count)
+            total = len(found) if is_all else lists.count_tags(tx, visible, min_count)
         part = cut(found, lambda one: 40 + len(one.tag.encode()), offset=offset, total=total)
         notice = part.notice if total else self._namespace_notice(caller, namespace)
         return TagCounts(part.shown, total, part.next_offset, notice)

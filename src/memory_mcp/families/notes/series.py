@@ -51,7 +51,7 @@ class NoteSeries:
         return added
 
     def around(self, caller: Caller, ids: Sequence[str], reach: int) -> dict[str, list[NearNote]]:
-        """By id, the live notes up to so many places before and after it, and the note itself."""
+        """By id, the note itself and the live notes at most `reach` notes before or after it."""
         with self._db(caller).read() as tx:
             near = links.near_in_series(tx, ids, reach)
             live = lists.matching(tx, Filter(within=caller.confined_to), {seq for _, seq, _ in near})

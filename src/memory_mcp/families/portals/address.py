@@ -114,7 +114,7 @@ def page(uri: str) -> RowRange:
     """The filters of an address. Raises Invalid for one that does not make sense."""
     given = dict(parse_qsl(urlsplit(uri).query, keep_blank_values=True))
     if unknown := set(given) - {"since", "until", "limit", "offset", "order"}:
-        raise Invalid(f"{min(unknown)!r} is no filter. Use since, until, limit, offset and order.", field="uri")
+        raise Invalid(f"{min(unknown)!r} is not a filter. Use since, until, limit, offset and order.", field="uri")
     order = given.get("order")
     return RowRange(
         since=_moment(given, "since"),

@@ -65,7 +65,7 @@ def _pinned(url: str) -> tuple[str, dict[str, str], dict[str, str]]:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme.lower() == "https" else 80)
     except ValueError as exc:
-        raise Invalid("source: this is no address.", field="source") from exc
+        raise Invalid("source: this is not an address.", field="source") from exc
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
         raise Invalid("source: only http and https addresses are possible.", field="source")
     number = _public_address(parts.hostname, port)

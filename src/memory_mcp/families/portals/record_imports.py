@@ -282,13 +282,13 @@ def _check_numbers(
     columns: Mapping[str, str],
     types: Mapping[str, str],
 ) -> None:
-    """Raises Invalid for what is no number or date, and for whole numbers that a column of fractions would round."""
+    """Raises Invalid for what is not a number or date, and for whole numbers that a column of fractions would round."""
     fractions = {name: target for name, target in columns.items() if "Float" in types[target]}
     if (bad := storage.no_number(engine, table, {target: types[target] for target in fractions.values()})) is not None:
         raise Invalid(f"source: {bad!r} holds NaN or infinity. Leave them out, or give null.", field="source")
     dates = {name for name, target in columns.items() if inference.plain_type(types[target]) in ("Date", "Date32")}
     if format_ == "csv" and (bad := storage.no_date(engine, str(path), columns, dates)) is not None:
-        raise Invalid(f"source: {bad!r} holds a text that is no date. Write dates like 2026-01-31.", field="source")
+        raise Invalid(f"source: {bad!r} holds a text that is not a date. Write dates like 2026-01-31.", field="source")
     if format_ == "csv" and (bad := storage.rounded(engine, str(path), columns, fractions)) is not None:
         raise Invalid(
             f"source: {bad!r} holds a whole number that its column of fractions would round. Import it as texts.",
@@ -304,7 +304,7 @@ def _check_texts(
     columns: Mapping[str, str],
     types: Mapping[str, str],
 ) -> None:
-    """Raises Invalid for what no record may hold: a text over 1 MiB, and bytes that are no text."""
+    """Raises Invalid for what no record may hold: a text over 1 MiB, and bytes that are not text."""
     came = {target: types[target] for target in columns.values()}
     too_long, no_text = storage.unfit_texts(engine, table, came, MAX_TEXT_BYTES)
     if no_text is not None:

@@ -139,7 +139,9 @@ def _records(path: Path) -> Iterator[Record]:
                     f"source: this cannot be read as json. Record {number}: {_reason(exc)}.", field="source"
                 ) from exc
             if not isinstance(record, dict):
-                raise Invalid(f"source: record {number} is no object. Give each as {{column: value}}.", field="source")
+                raise Invalid(
+                    f"source: record {number} is not an object. Give each as {{column: value}}.", field="source"
+                )
             yield record
             number += 1
 
@@ -164,7 +166,7 @@ def _object(fields: list[tuple[str, Any]]) -> Record:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise _RecordRefused(f"{name} is no number. Give null")
+    raise _RecordRefused(f"{name} is not a number. Give null")
 
 
 def _number(text: str) -> float:

@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 from memory_mcp.families.family import Call
-from memory_mcp.families.references import Edits, Keep, no_copy
+from memory_mcp.families.references import Edits, SaveCopy, no_copy
 from memory_mcp.families.stores.model import FileChange, split_ref
 from memory_mcp.families.stores.operations import Stores
 
@@ -14,14 +14,14 @@ def _write(call: Call[Stores], ref: str, was: str, text: str) -> None:
     call.operations.update(call.caller, store, path, FileChange(content=text), was=was)
 
 
-def _delete(call: Call[Stores], ref: str, keep: Keep | None) -> None:
+def _delete(call: Call[Stores], ref: str, save_copy: SaveCopy | None) -> None:
     store, path = split_ref(ref)
 
-    def keep_file(content: bytes, changed_ns: int) -> None:
-        if keep:
-            keep({"content": base64.b64encode(content).decode(), "changed_ns": changed_ns})
+    def save_file(content: bytes, changed_ns: int) -> None:
+        if save_copy:
+            save_copy({"content": base64.b64encode(content).decode(), "changed_ns": changed_ns})
 
-    call.operations.remove(call.caller, store, path, keep_file, for_good=keep is None)
+    call.operations.remove(call.caller, store, path, save_file, for_good=save_copy is None)
 
 
 def _restore(call: Call[Stores], ref: str, copy: Any) -> None:

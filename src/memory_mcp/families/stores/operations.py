@@ -189,18 +189,18 @@ class Stores(StoreListings):
         caller: Caller,
         store: str,
         path: str,
-        keep: Callable[[bytes, int], None] | None = None,
+        save_copy: Callable[[bytes, int], None] | None = None,
         *,
         for_good: bool = False,
     ) -> Removed:
-        """`keep` gets the whole file and its time of change, in nanoseconds since 1970, before it is removed.
+        """`save_copy` gets the whole file and its time of change, in nanoseconds since 1970, before it is removed.
         `for_good`: no copy is kept anywhere."""
         folder = self._access.open(caller, store)
         parts = folder.find(paths.parse(path))
         with folder.lock():
-            if keep:
+            if save_copy:
                 content, (changed_ns, *_) = folder.read_bytes(parts)
-                keep(content, changed_ns)
+                save_copy(content, changed_ns)
             gone = read_removal(folder, parts)
             if for_good:
                 self.journal.erase_copies(caller, gone.item)

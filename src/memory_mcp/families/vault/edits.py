@@ -4,7 +4,7 @@ from typing import Any
 
 from memory_mcp.errors import Conflict
 from memory_mcp.families.family import Call, decoded
-from memory_mcp.families.references import Edits, Keep, no_copy
+from memory_mcp.families.references import Edits, SaveCopy, no_copy
 from memory_mcp.families.vault.model import VAULT_URI, NewMemory
 from memory_mcp.families.vault.operations import Vault
 
@@ -15,8 +15,8 @@ def _write(call: Call[Vault], ref: str, was: str, text: str) -> None:
     call.operations.revise(call.caller, call.session, _key(ref), was, text)
 
 
-def _delete(call: Call[Vault], ref: str, keep: Keep | None) -> None:
-    call.operations.delete(call.caller, call.session, _key(ref), keep)
+def _delete(call: Call[Vault], ref: str, save_copy: SaveCopy | None) -> None:
+    call.operations.delete(call.caller, call.session, _key(ref), save_copy)
 
 
 def _restore(call: Call[Vault], ref: str, copy: Any) -> None:

@@ -12,7 +12,7 @@ from memory_mcp.engines.sqlite.pending_index import read_indexed
 from memory_mcp.engines.transactions import Read, UserDatabases
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
-from memory_mcp.families.references import GroupSize, Keep, changed_meanwhile
+from memory_mcp.families.references import GroupSize, SaveCopy, changed_meanwhile
 from memory_mcp.families.texts import Group, Text
 from memory_mcp.families.vault import journal_items, storage
 from memory_mcp.families.vault.journal_items import WRITES, VaultItems
@@ -149,15 +149,15 @@ class Vault:
             WRITES.record(tx, caller, journal_items.memory_write(before, memory))
         self._publish(caller, session, "vault", [key], list_changed=False)
 
-    def delete(self, caller: Caller, session: Session, key: str, keep: Keep | None) -> None:
-        """Delete one memory. `keep` gets a copy of it first, in the same transaction."""
+    def delete(self, caller: Caller, session: Session, key: str, save_copy: SaveCopy | None) -> None:
+        """Delete one memory. `save_copy` gets a copy of it first, in the same transaction."""
         with self._tenants.database(caller.user).write() as tx:
             memory, vector = _existing(tx, key)
-            if keep:
-                keep({**asdict(memory), "embedding": list(storage.unpacked(vector)) if vector else None})
+            if save_copy:
+                save_copy({**asdict(memory), "embedding": list(storage.unpacked(vector)) if vector else None})
             storage.prune(tx, "vault", session.id, PruneFilter("vault", key))
-            WRITES.record(tx, caller, journal_items.memory_deletion((memory, vector), for_good=keep is None))
-            if keep is None:
+            WRITES.record(tx, caller, journal_items.memory_deletion((memory, vector), for_good=save_copy is None))
+            if save_copy is None:
                 WRITES.erase_copies(tx, [key])
         self._publish(caller, session, "vault", [key], list_changed=True)
 

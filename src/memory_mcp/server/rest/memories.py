@@ -58,7 +58,7 @@ def edit_memory(edits: Edits[Any], _: UndoCopies, call: Call[Any], wanted: Edit)
 
 
 def delete_memory(edits: Edits[Any], copies: UndoCopies, call: Call[Any], wanted: Delete) -> dict[str, Any]:
-    edits.delete(call, wanted.ref, None if wanted.for_good else partial(copies.keep, wanted.ref))
+    edits.delete(call, wanted.ref, None if wanted.for_good else partial(copies.save, wanted.ref))
     if wanted.for_good:
         copies.delete(wanted.ref)
     return {"ref": wanted.ref}

@@ -187,10 +187,10 @@ def analytics(
         history = by_day(history)
     return AnalyticsShown(
         totals=AnalyticsTotals(
-            memories=notes.kept,
+            memories=notes.unarchived,
             namespaces=notes.namespaces,
             embedded=notes.embedded,
-            unembedded=notes.kept - notes.embedded,
+            unembedded=notes.unarchived - notes.embedded,
         ),
         top_tags=[Named.model_validate(vars(tag)) for tag in notes.top_tags],
         top_clients=[Named.model_validate(vars(client)) for client in notes.top_clients],

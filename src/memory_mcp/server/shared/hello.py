@@ -56,7 +56,7 @@ def parse(line: bytes) -> Hello:
     try:
         fields = json.loads(line)
         if fields.get(protocol.KEY) != protocol.HELLO:
-            raise Invalid("this is no hello of a relay")
+            raise Invalid("this is not the hello of a relay")
         hello = Hello.model_validate(fields)
     except (ValueError, AttributeError, RecursionError, ValidationError) as exc:
         raise Invalid("the hello of the relay cannot be read") from exc

@@ -189,7 +189,7 @@ def claim_socket(server: McpServer) -> RelayListener | None:
                 return RelayListener(server, own, own.listen())
             other.close()
     except (NotShared, OSError) as exc:
-        log.info("Clients over stdio have servers of their own: %s.", exc)
+        log.info("This server does not serve stdio clients, so each starts a server of its own: %s.", exc)
     return None
 
 

@@ -43,7 +43,8 @@ async def lines_to_repeat(server: McpServer, hello: Hello, answers: AnswerStream
         else:
             await answers.send(SessionMessage(answer))
     if hello.lost:
-        log.info("A client goes on here. Unanswered requests: %d, repeated: %d", len(hello.lost), len(repeated))
+        counts = len(hello.lost), len(repeated)
+        log.info("A client of another server continues here: %d unanswered requests, %d run again", *counts)
     return repeated
 
 

@@ -24,7 +24,7 @@ def totals(tx: Read, within: str | None) -> Totals:
     system = {*SYSTEM_TAGS, *by_client, *(f"ns/{namespace}" for namespace in by_namespace)}
     return Totals(
         notes=by_namespace.total(),
-        kept=count_unarchived(tx, within),
+        unarchived=count_unarchived(tx, within),
         namespaces=sum(notes > 0 for notes in by_namespace.values()),
         embedded=index.count_embedded(tx, within),
         waiting=index.count_waiting(tx, within),

@@ -302,8 +302,8 @@ def unresolve_links(tx: Write, seq: int) -> list[int]:
 
 
 def near_in_series(tx: Read, ids: Sequence[str], reach: int) -> list[tuple[str, int, int]]:
-    """The notes up to so many places before and after these: the id, the number of the note near it, and the distance,
-    which is negative before it and 0 for itself."""
+    """(id, seq of a note near it, distance) for each of these notes: the note itself at distance 0, and at most `reach`
+    notes before it, at negative distances, and after it."""
     return tx.all(
         """
         WITH RECURSIVE

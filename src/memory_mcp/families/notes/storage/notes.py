@@ -327,7 +327,7 @@ def followers(tx: Read, seq: int) -> list[int]:
 
 
 def unlink_from_session(tx: Write, seq: int) -> list[int]:
-    """Make the notes after this one follow the one before it. Returns them."""
+    """Take a note out of the order of its session: the notes after it follow the one before it. Returns the former."""
     following = followers(tx, seq)
     tx.all(
         "UPDATE notes SET previous = (SELECT previous FROM notes WHERE seq = :seq) WHERE previous = :seq", {"seq": seq}

@@ -17,7 +17,7 @@ def importances(tx: Read, seqs: Collection[int]) -> dict[int, float]:
 
 @dataclass(frozen=True)
 class RankingFacts:
-    """Of one note."""
+    """What the rank of one note depends on."""
 
     importance: float
     session_id: str | None  # that it was written in

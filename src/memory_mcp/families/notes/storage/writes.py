@@ -21,12 +21,12 @@ class LinkItem(NamedTuple):
 
 
 def link_item(item: str) -> LinkItem | None:
-    """None for a note."""
+    """The link that an item of the journal stands for; None if the item is a note."""
     return LinkItem(*item.split("/")[1:]) if item.startswith(f"{_LINK}/") else None
 
 
 def note_write(id_: str, action: Action, version: int | None) -> ItemWrite:
-    """A note, with the version that it has after the write. None: it is deleted for good."""
+    """The write of a note. `version` is the one after the write; None if the note was deleted for good."""
     return ItemWrite(id_, action, after=None if version is None else str(version))
 
 
@@ -35,7 +35,7 @@ def link_write(source_id: str, target_id: str, kind: str, action: Action) -> Ite
 
 
 def versions(tx: Read, ids: Sequence[str]) -> dict[str, int]:
-    """By the ids of existing notes."""
+    """The version of each of these notes that exists, by id."""
     rows = tx.all(
         "SELECT id, version FROM notes WHERE id IN (SELECT value FROM json_each(:ids))", {"ids": json.dumps(list(ids))}
     )

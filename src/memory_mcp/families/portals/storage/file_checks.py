@@ -76,7 +76,7 @@ def rounded_by_fractions(engine: EngineConnections, table: str, columns: Mapping
 
 
 def no_date(engine: EngineConnections, path: str, columns: Iterable[str], names: Iterable[str]) -> str | None:
-    """One of a CSV file's columns with a text that is no date."""
+    """One of a CSV file's columns with a text that is not a date."""
     source = _file_source(path, "csv", dict.fromkeys(columns, ""))
     return _first_true(engine, source, dict.fromkeys(names, f"countIf(NOT {IS_DATE}) > 0"))
 
@@ -134,7 +134,7 @@ def unfit_texts(
     engine: EngineConnections, table: str, columns: Mapping[str, str], max_bytes: int
 ) -> tuple[str | None, str | None]:
     """Of a table's columns of texts, by their types: one with a text of more than so many bytes, and one with bytes
-    that are no text."""
+    that are not text."""
     found: list[str | None] = [None, None]
     for name, kind in columns.items():
         if kind not in TEXT_TYPES:

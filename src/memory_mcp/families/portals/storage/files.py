@@ -37,7 +37,7 @@ def first_rows(engine: EngineConnections, path: str, format_: str, names: Sequen
         f"leftUTF8(toString({quote(name)}), {MAX_PREVIEW_CHARS}) AS c{at}" for at, name in enumerate(names)
     )
     source = f"file({literal(path)}, '{FORMATS[format_]}')"
-    if format_ == "csv":  # as they are in the file: 01234 is no number
+    if format_ == "csv":  # as they are in the file: 01234 is not a number
         structure = ", ".join(f"{quote(name)} Nullable(String)" for name in names)
         source = f"file({literal(path)}, 'CSVWithNames', {literal(structure)})"
     rows = engine.rows(f"SELECT {values} FROM {source} LIMIT {MAX_PREVIEW_ROWS} SETTINGS {INFERENCE_SETTINGS}")
