@@ -1,6 +1,7 @@
 """Users: each has separate data on this server."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from secrets import token_hex
 
@@ -17,9 +18,11 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 class Users:
     """Adds, finds and removes users."""
 
-    def __init__(self, db: SharedDatabase, audit: Audit) -> None:
+    def __init__(self, db: SharedDatabase, audit: Audit, place: Callable[[str], None] = lambda user: None) -> None:
+        """`place` says where a new user's data will be. If it raises, the user is not added."""
         self._db = db
         self._audit = audit
+        self._place = place
 
     def add(self, name: str, plan: Plan = "community") -> User:
         """Raises Conflict if the name is taken; case is ignored."""
@@ -35,6 +38,7 @@ class Users:
             # The id is the name of the user's folder: it must not reveal whose it is.
             user = storage.add(tx, f"u{token_hex(8)}", name, plan)
             self._audit.record_in(tx, LOCAL_USER, AuditEvent("user_added", details={"id": user.id, "name": name}))
+            self._place(user.id)
             return user
 
     def all(self) -> list[User]:

@@ -12,8 +12,10 @@ from memory_mcp.app.maintenance import (
     open_engine_move,
     open_maintenance,
 )
+from memory_mcp.app.postgres import HOME_NAME
 
 __all__ = [
+    "HOME_NAME",
     "Access",
     "App",
     "HubApp",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.access import Audit, Keys, Limits, SignIns, Users, delete_folder, folder_of, server_db
 from memory_mcp.app.older_servers import wait_for_older_servers
-from memory_mcp.app.postgres import create_cells, create_peers, delete_rows, open_pool, shared_rows
+from memory_mcp.app.postgres import create_cells, create_peers, delete_rows, open_pool, place_user, shared_rows
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.changes import KEYS_TOPIC, Change
 from memory_mcp.clock import Clock, utc_now
@@ -121,7 +121,7 @@ def create_access(
     publish_keys: Callable[[str], None] = lambda user: None,
 ) -> Access:
     audit, limits, local = Audit(databases.server), Limits(databases.live), Servers(settings.data_dir / "servers")
-    users = Users(databases.server, audit)
+    users = Users(databases.server, audit, partial(place_user, settings, databases.cells))
     return Access(
         users=users,
         keys=Keys(databases.server, audit, clock, publish_keys),

@@ -119,7 +119,9 @@ def open_engine_move(
 def _open_content(settings: Settings, clock: Clock, families: dict[str, Family[Any]]) -> Iterator[DatabaseContent]:
     kinds = database_kinds(families.values())
     with open_pool(settings, clock, kinds) as pool:
-        yield _database_content(settings, pool, clock, kinds)
+        content = _database_content(settings, pool, clock, kinds)
+        with closing(content.cells):
+            yield content
 
 
 def _database_content(
@@ -132,9 +134,7 @@ def _database_content(
 
     servers = LeasedServers(shared_rows(settings, pool, live_db.FILE), Servers(settings.data_dir / "servers"))
     cells = create_cells(pool, kinds)
-    return DatabaseContent(
-        pool, settings, kinds, clock, lambda: len(servers.running()), portals_of, cells.directory.moved_users
-    )
+    return DatabaseContent(pool, settings, kinds, clock, lambda: len(servers.running()), portals_of, cells)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from memory_mcp.engines.postgres.pool import PostgresPool
 
 MAX_VECTOR_LENGTH = 16_000  # of pgvector
+HOME_NAME = "home"  # for people: the cell of --database-url
 
 
 @contextmanager
@@ -58,6 +59,12 @@ def delete_rows(cells: Cells, user: str) -> None:
     for pool in {cells.pool(HOME), cells.find(user).pool}:
         with write_all_tenants(pool) as everything:
             everything.delete(user)
+
+
+def place_user(settings: Settings, cells: Cells | None, user: str) -> None:
+    """Let a new user begin in the cell of the settings."""
+    if cells is not None and settings.new_users_cell != HOME_NAME:
+        cells.place(user, settings.new_users_cell)
 
 
 def create_peers(settings: Settings) -> Peers:

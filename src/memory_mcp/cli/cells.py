@@ -6,14 +6,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 import typer
 
-from memory_mcp.app import open_access, open_cells
+from memory_mcp.app import HOME_NAME, open_access, open_cells
 from memory_mcp.cli.common import AsJson, DatabaseUrl, DataDir, chosen_settings
 from memory_mcp.cli.output import counted, print_json, print_table, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.settings import Settings
 
-HOME_NAME = "home"
 MOVE_STOPPED = "The user's calls are refused until the same command has finished."
 
 cli = Verbs(help="The PostgreSQL databases with users' rows (docs/postgres.md).", no_args_is_help=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,13 +23,14 @@ from memory_mcp.maintenance.backup import Backup, check_target
 from memory_mcp.maintenance.layout import Layout
 from memory_mcp.maintenance.migration import MigrationResult
 from memory_mcp.maintenance.model import BackupResult, Diagnosis, RestoreResult
-from memory_mcp.maintenance.moves import Files, MoveResult, Rows, Unit, movable, move
+from memory_mcp.maintenance.moves import SERVER_TENANT, Files, MoveResult, Rows, Unit, movable, move
 from memory_mcp.maintenance.restore import ASIDE, KEYS_NOTICE, Restore
 from memory_mcp.paths import expand_home
 from memory_mcp.progress import ReportProgress, report_nothing, track
 from memory_mcp.settings import Settings
 
 if TYPE_CHECKING:
+    from memory_mcp.engines.postgres.cells import Cells
     from memory_mcp.engines.postgres.pool import PostgresPool
     from memory_mcp.engines.postgres.tenants import AllTenants
 
@@ -46,7 +47,7 @@ class DatabaseContent:
     clock: Clock
     running_servers: Callable[[], int]  # how many servers use the database
     create_portals: Callable[[Settings], Portals]  # of a data directory
-    moved_users: Callable[[], Sequence[str]]  # those whose rows are in other databases
+    cells: Cells  # the databases with users' rows, of which `pool` is one
 
     def rows(self, everything: AllTenants) -> Rows:
         return Rows(self.kinds, lambda: nullcontext(everything))
@@ -68,7 +69,7 @@ class DatabaseContent:
 
     def require_all_users(self) -> None:
         """Raises Unavailable if the rows of a user are in another database: they would be missing."""
-        if moved := self.moved_users():
+        if moved := self.cells.directory.moved_users():
             raise Unavailable(
                 f"The rows of {len(moved)} users, such as {moved[0]}, are in other cells, which this does not reach. "
                 "Use PostgreSQL's own tools, such as pg_dump, for each database, or move these users back with "
@@ -190,24 +191,54 @@ class DatabaseDoctor:
     content: DatabaseContent
 
     def check(self, *, repair: bool, report_progress: ReportProgress = report_nothing) -> Diagnosis:
-        """Check row-level security, indexes and the full-text index of every user. With `repair`, fill the latter."""
-        from memory_mcp.engines.postgres import catalog
-
-        content = self.content
+        """Check row-level security, indexes and the full-text index of every user, in every cell. With `repair`, fill
+        the latter. A cell that cannot be reached is a problem, and the others are checked all the same."""
+        content, checked, found = self.content, list[_CheckedCell](), list[Finding]()
         with content.read() as everything:
             rows = content.rows(everything)
-            units, users = list(rows.units()), rows.users()
-            tx = everything.rows(units[0].kind.tables, units[0].tenant)
-            found = [
-                *(
-                    _problem("security", name, "row-level security is not on and forced")
-                    for name in catalog.unprotected_tables(tx)
-                ),
-                *(_problem("index", name, "it is not valid; REINDEX it") for name in catalog.invalid_indexes(tx)),
-            ]
-        for unit in track(units, "full-text indexes", len(units), report_progress):
+            users = rows.users()
+            checked.append(_CheckedCell(content, "", list(rows.units())))
+        directory = content.cells.directory
+        for cell in directory.cells():
+            try:
+                there = replace(content, pool=content.cells.pool(cell.name))
+                with there.read() as everything:
+                    rows = there.rows(everything)
+                    units = [unit for user in directory.users_in(cell.name) for unit in rows.units_of(user)]
+            except Unavailable as exc:
+                found.append(_problem("cell", cell.name, exc.message))
+            else:
+                checked.append(_CheckedCell(there, f"{cell.name}: ", units))
+        for one in checked:
+            found += one.check(repair=repair, report_progress=report_progress)
+        counts = {"users": len(users), "sets of rows": sum(len(one.units) for one in checked)}
+        cells = {"cells": len(checked)} if len(directory.cells()) else {}
+        return Diagnosis(counts | cells, tuple(found))
+
+
+@dataclass(frozen=True)
+class _CheckedCell:
+    content: DatabaseContent
+    prefix: str  # of names in findings
+    units: list[Unit]
+
+    def check(self, *, repair: bool, report_progress: ReportProgress) -> list[Finding]:
+        found = self._check_tables()
+        for unit in track(self.units, f"{self.prefix}full-text indexes", len(self.units), report_progress):
             found += self._check_words(unit, repair=repair)
-        return Diagnosis({"users": len(users), "sets of rows": len(units)}, tuple(found))
+        return found
+
+    def _check_tables(self) -> list[Finding]:
+        from memory_mcp.engines.postgres import catalog
+
+        with self.content.read() as everything:
+            tx = everything.rows(movable(self.content.kinds)[0].tables, SERVER_TENANT)
+            unprotected, invalid = catalog.unprotected_tables(tx), catalog.invalid_indexes(tx)
+        security = "row-level security is not on and forced"
+        return [
+            *(_problem("security", f"{self.prefix}{name}", security) for name in unprotected),
+            *(_problem("index", f"{self.prefix}{name}", "it is not valid; REINDEX it") for name in invalid),
+        ]
 
     def _check_words(self, unit: Unit, *, repair: bool) -> list[Finding]:
         from memory_mcp.engines.postgres import catalog
@@ -221,7 +252,7 @@ class DatabaseDoctor:
             if repair:
                 catalog.clear_words(tx, unit.kind.tables)
                 unit.kind.rebuild_index(tx)
-        problem = _problem("index", unit.name, "its full-text index is not complete")
+        problem = _problem("index", f"{self.prefix}{unit.name}", "its full-text index is not complete")
         return [replace(problem, state="repaired" if repair else "problem", repairable=True)]
 
 

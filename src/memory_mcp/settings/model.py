@@ -313,6 +313,10 @@ class Settings(BaseModel):
         "and sessions in PostgreSQL with pgvector, not in files. Stores and portals cannot be served then "
         "(docs/postgres.md).",
     )
+    new_users_cell: str = Field(
+        "home",
+        description="With --database-url: the cell of `memory-mcp cells` in which new users begin.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="How much goes to the log on stderr."
     )

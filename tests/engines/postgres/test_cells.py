@@ -1,7 +1,8 @@
 """Users in two databases, and moves of a user between them while a server runs."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +10,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from memory_mcp.app import App, backup_of, open_app, open_cells
+from memory_mcp.app import App, backup_of, open_access, open_app, open_cells, open_maintenance
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.engines import row_copy
+from memory_mcp.engines.postgres.cells import RETRY_INTERVAL_S, Cells
 from memory_mcp.engines.postgres.pool import PostgresPool
 from memory_mcp.engines.postgres.tenants import PostgresTenants
+from memory_mcp.engines.table_set import TableSet
 from memory_mcp.errors import Conflict, NotFound, Unavailable, Unusable
 from memory_mcp.families.graph.model import NewEntity
 from memory_mcp.families.notes.model import Author, NewNote
@@ -85,6 +88,14 @@ def test_a_running_server_follows_a_user_to_another_database_and_back(databases:
     assert texts(app, ann) == ["first", "second", "third"]
     assert databases.tenants_at(databases.home) == {ann.user, bob.user}
     assert databases.tenants_at(databases.other) == set()
+
+
+def test_a_move_changes_no_count_of_other_users(databases: Databases) -> None:
+    with psycopg.connect(databases.home) as connection:
+        sql = "SELECT name, texts, tokens FROM memory.word_totals WHERE tenant = %s"
+        before = connection.execute(sql, (databases.bob.user,)).fetchall()
+        databases.move(databases.ann, "other")
+        assert connection.execute(sql, (databases.bob.user,)).fetchall() == before == [("notes_words_rows", 1, 1)]
 
 
 def test_projects_and_facts_move_too(databases: Databases) -> None:
@@ -209,6 +220,86 @@ def test_a_cell_that_cannot_be_opened_leaves_no_connections(
     assert len(closed) == 1
     monkeypatch.undo()
     closed[0].close()
+
+
+def test_a_cell_that_does_not_answer_delays_no_other(
+    databases: Databases, postgres_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, cells = databases.moves.cells.directory, databases.moves.cells
+    asked, release, attempts = threading.Event(), threading.Event(), list[str]()
+    open_pool = PostgresPool.open
+
+    def answer_late(pool: PostgresPool, table_sets: Sequence[TableSet]) -> None:
+        attempts.append(pool._url)
+        if pool._url != databases.other:
+            return open_pool(pool, table_sets)
+        asked.set()
+        release.wait()
+        raise Unavailable("The database cannot be reached.")
+
+    with new_database(postgres_server) as third, monkeypatch.context() as patched, ThreadPoolExecutor(2) as threads:
+        patched.setattr(PostgresPool, "open", answer_late)
+        directory.add("third", third)
+        waiting = [threads.submit(cells.pool, "other") for _ in range(2)]
+        asked.wait()
+        assert cells.pool("third").stats().failures == 0  # while the other cell has not answered
+        release.set()
+        assert [type(one.exception()) for one in waiting] == [Unavailable] * 2
+        with pytest.raises(Unavailable):
+            cells.pool("other")
+        assert attempts.count(databases.other) == 1  # the second waited for the first, the third came soon after
+        cells.close()
+        patched.setattr(cells, "_pools", {})
+
+
+def test_after_a_while_a_cell_that_did_not_answer_is_tried_again(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(PostgresPool, "open", _be_away)
+        with pytest.raises(Unavailable):
+            databases.moves.cells.pool("other")
+    databases.moves.cells._openings["other"].failed_at -= RETRY_INTERVAL_S
+    assert databases.moves.cells.pool("other").stats().failures == 0
+
+
+def _be_away(*_: object) -> None:
+    raise Unavailable("The database cannot be reached.")
+
+
+def test_new_users_begin_in_the_chosen_cell(databases: Databases, tmp_path: Path) -> None:
+    settings = databases.app.settings.model_copy(update={"new_users_cell": "other"})
+    with open_access(settings) as access:
+        eve = Caller(access.users.add("eve").id, ALL_SCOPES, frozenset(FAMILIES))
+    write(databases.app, eve, "hers")  # at a server with other settings, which runs all the time
+    databases.app.graph.create_project(eve, HERE, "house", "")
+    assert texts(databases.app, eve) == ["hers"]
+    assert databases.tenants_at(databases.other) == {eve.user}
+    assert eve.user not in databases.tenants_at(databases.home)
+    databases.move(eve, "")
+    assert texts(databases.app, eve) == ["hers"]
+
+
+def test_a_user_is_not_added_if_there_is_no_such_cell(databases: Databases) -> None:
+    settings = databases.app.settings.model_copy(update={"new_users_cell": "nowhere"})
+    with open_access(settings) as access, pytest.raises(NotFound, match="nowhere"):
+        access.users.add("eve")
+    assert "eve" not in [user.name for user in databases.app.access.users.all()]
+
+
+def test_the_doctor_checks_every_cell(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+    databases.move(databases.ann, "other")
+    with psycopg.connect(databases.other, autocommit=True) as connection:
+        connection.execute("DELETE FROM memory_notes.notes_words_rows")
+        connection.execute("ALTER TABLE memory_vault.vault_memories NO FORCE ROW LEVEL SECURITY")
+    with open_maintenance(databases.app.settings) as maintenance:
+        found = maintenance.doctor.check(repair=True)
+        states = [(one.check, one.place.partition(":")[0], one.state) for one in found.findings]
+        assert states == [("security", "other", "problem"), ("index", "other", "repaired")]
+        assert found.checked["cells"] == 2
+        monkeypatch.setattr(Cells, "pool", _be_away)
+        [problem] = maintenance.doctor.check(repair=False).problems
+        assert (problem.check, problem.place) == ("cell", "other")
 
 
 def test_a_backup_is_refused_while_users_are_in_other_cells(databases: Databases, tmp_path: Path) -> None:

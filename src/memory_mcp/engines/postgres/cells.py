@@ -1,16 +1,18 @@
 """Cells: the databases in which users' rows are. A directory in the first one, the home, says who is in which."""
 
 import threading
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memory_mcp.engines.postgres.migrations import BASE
 from memory_mcp.engines.postgres.pool import PostgresPool
-from memory_mcp.engines.postgres.tenants import SERVER_TENANT, TenantRows, UserCell
+from memory_mcp.engines.postgres.tenants import SERVER_TENANT, TenantRows, UserCell, write_all_tenants
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.errors import Conflict, NotFound, Unavailable
 
 HOME = ""  # the cell of --database-url
+RETRY_INTERVAL_S = 5.0  # after a cell could not be opened
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,26 @@ class CellDirectory:
                 {"user": user, "cell": location.cell, "moves": location.moves, "target": location.target},
             )
 
+    def users_in(self, cell: str) -> list[str]:
+        """Those who were moved to a cell, or begun there."""
+        with self._rows.read() as tx:
+            rows = tx.all("SELECT user_id FROM cell_users WHERE cell = :cell ORDER BY user_id", {"cell": cell})
+        return [user for (user,) in rows]
+
     def moved_users(self) -> list[str]:
         """Those whose rows are not all at home."""
         with self._rows.read() as tx:
             rows = tx.all("SELECT user_id FROM cell_users WHERE cell <> '' OR target IS NOT NULL ORDER BY user_id")
         return [user for (user,) in rows]
+
+
+@dataclass
+class _Opening:
+    """An attempt to connect to a cell, which one thread makes while others of the same cell wait."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    failed_at: float = float("-inf")
+    failure: Unavailable | None = None
 
 
 class Cells:
@@ -89,8 +106,9 @@ class Cells:
         self.directory = CellDirectory(home)
         self._home = home
         self._table_sets = table_sets
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # never held while connecting
         self._pools: dict[str, PostgresPool] = {HOME: home}
+        self._openings: dict[str, _Opening] = {}
         self._users: dict[str, UserCell] = {}
 
     def of(self, user: str) -> UserCell:
@@ -108,17 +126,37 @@ class Cells:
         return found
 
     def pool(self, name: str) -> PostgresPool:
-        """The connections to a cell."""
+        """The connections to a cell. One that cannot be reached delays callers of this cell alone: after a failed
+        attempt, the others who waited for it get the same error, and so does every call of the next seconds."""
         with self._lock:
+            if name in self._pools:
+                return self._pools[name]
+            opening = self._openings.setdefault(name, _Opening())
+        with opening.lock:
             if name not in self._pools:
-                pool = self._home.to(self.directory.url(name))
-                try:
-                    pool.open(self._table_sets)
-                except BaseException:
-                    pool.close()
-                    raise
-                self._pools[name] = pool
+                if opening.failure and time.monotonic() < opening.failed_at + RETRY_INTERVAL_S:
+                    raise opening.failure
+                self._pools[name] = self._open(name, opening)
             return self._pools[name]
+
+    def _open(self, name: str, opening: _Opening) -> PostgresPool:
+        pool = self._home.to(self.directory.url(name))
+        try:
+            pool.open(self._table_sets)
+        except BaseException as exc:
+            pool.close()
+            if isinstance(exc, Unavailable):
+                opening.failed_at, opening.failure = time.monotonic(), exc
+            raise
+        return pool
+
+    def place(self, user: str, name: str) -> None:
+        """Let a new user, who has no rows yet, begin in a cell. Raises NotFound or Unavailable, and then the user is in
+        no cell."""
+        self.pool(name)
+        with write_all_tenants(self._home) as everything:
+            everything.set_departed(user, is_departed=True)
+        self.directory.set_location(user, Location(name, moves=1))
 
     def close(self) -> None:
         """Close all connections but those to the home."""
