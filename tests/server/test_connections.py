@@ -165,7 +165,21 @@ def test_idle_connections_are_evicted_for_others_of_their_address(server: Http) 
         with connect(server) as one_more:
             one_more.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
             assert rest_of(one_more).startswith(b"HTTP/1.1 200 ")
-        assert rest_of(silent) == b""
+        assert rest_of(silent).startswith(b"HTTP/1.1 503 ")
+
+
+@pytest.mark.parametrize("sent", [b"", SIGNING_IN])
+def test_a_client_whose_connection_is_evicted_reads_why(server: Http, sent: bytes) -> None:
+    """Also if it goes on sending: it has not read the answer yet."""
+    with ExitStack() as crowd:
+        first = crowd.enter_context(connect(server, CROWD))
+        first.sendall(sent)
+        others = [crowd.enter_context(connect(server, CROWD)) for _ in range(MAX_CONNECTIONS)]
+        others[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert others[-1].recv(100).startswith(b"HTTP/1.1 200 ")
+        for _ in range(2):
+            first.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert b"HTTP/1.1 503 " in rest_of(first)
 
 
 def test_authenticated_connections_do_not_count_for_the_address(server: Http) -> None:

@@ -20,6 +20,7 @@ CONNECTION = "memory_mcp.tcp"  # where the state of a request's scope has its co
 MIN_BODY_BYTES_PER_S = 8192  # a body that comes slower has `body_seconds` in all
 STALLED_S = 5.0  # a connection whose answer is unread for so long may be closed for another one
 CLOSE_TIMEOUT_S = 5.0  # for a client that does not read the last bytes
+MAX_LINGERING = 64  # refused connections that are read until their client closes them
 RETRY_AFTER_S = 5
 BUSY = b"Too many connections from this address. Try again later."
 SLOW = b"The request did not arrive in time."
@@ -61,6 +62,7 @@ class Connections:
         self._counts: Counter[ConnectionOwner] = Counter()
         self._owners: dict[Evictable, ConnectionOwner | None] = {}  # None: it has no limit
         self._idle: dict[ConnectionOwner, dict[Evictable, None]] = {}  # those that may be closed, oldest first
+        self._lingering: set[Evictable] = set()
 
     def open(self, connection: Evictable, address: str | None) -> bool:
         """False if it is one too many."""
@@ -109,7 +111,15 @@ class Connections:
     def has_too_much_unread(self, user: str) -> bool:
         return self._max_user_bytes is not None and self._unread.get(user, 0) > self._max_user_bytes
 
+    def linger(self, connection: Evictable) -> bool:
+        """Whether a refused connection may stay open until its client has read why. False if too many do."""
+        if len(self._lingering) >= MAX_LINGERING:
+            return False
+        self._lingering.add(connection)
+        return True
+
     def close(self, connection: Evictable) -> None:
+        self._lingering.discard(connection)
         self.set_unread(connection, 0)
         if owner := self._owners.pop(connection, None):
             self._subtract(connection, owner)
@@ -206,6 +216,7 @@ class LimitedProtocol(H11Protocol):
         self._received_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None  # while the client does not read
+        self.is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
         super().connection_made(transport)
@@ -215,6 +226,8 @@ class LimitedProtocol(H11Protocol):
             self._refuse(b"503 Service Unavailable", BUSY)
 
     def data_received(self, data: bytes) -> None:
+        if self.is_refused:
+            return
         self._received_bytes += len(data)
         super().data_received(data)
         if self.cycle is None or self.cycle.response_complete:
@@ -256,7 +269,8 @@ class LimitedProtocol(H11Protocol):
             self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
         )
         part = self._waits_for[0] if self._waits_for else None
-        has_begun_request = part == "body" or (part == "header" and self._received_bytes > 0)
+        is_first = self.cycle is None  # its client may just have sent it
+        has_begun_request = part == "body" or (part == "header" and (is_first or self._received_bytes > 0))
         self._refuse(b"503 Service Unavailable", BUSY if has_begun_request and not has_begun_to_answer else None)
 
     def confirm(self, user: str) -> bool:
@@ -314,11 +328,24 @@ class LimitedProtocol(H11Protocol):
     def _refuse(self, status: bytes, message: bytes | None) -> None:
         """Send the message, if there is one, and close within a few seconds, even if the client does not read."""
         self._stop_waiting()
+        self.is_refused = True
         if message is not None:
             head = b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\nretry-after: 5\r\ncontent-length: "
             self.transport.write(b"HTTP/1.1 %s\r\n%s%d\r\n\r\n%s" % (status, head, len(message), message))
-        self.transport.close()
+        if message is not None and self.transport.can_write_eof() and self.config.connections.linger(self):
+            self._end_output()
+        else:
+            self.transport.close()
         self.loop.call_later(CLOSE_TIMEOUT_S, self.transport.abort)
+
+    def _end_output(self) -> None:
+        """Send nothing more, and drop what comes until the client closes the connection: if it were closed while bytes
+        of the client are unread, the system would reset it, and the client would not get the message."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.write_eof()
+        self.transport.resume_reading()
 
 
 def _max_header_bytes(config: uvicorn.Config) -> tuple[int, ...]:
@@ -358,4 +385,4 @@ def unread(scope: Mapping[str, Any], user: str, count: int) -> Iterator[None]:
 def is_closing(scope: Mapping[str, Any]) -> bool:
     """Whether the client of this request has disconnected, or is being disconnected."""
     connection = scope.get("state", {}).get(CONNECTION)
-    return isinstance(connection, LimitedProtocol) and connection.transport.is_closing()
+    return isinstance(connection, LimitedProtocol) and (connection.is_refused or connection.transport.is_closing())

@@ -30,6 +30,7 @@ from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import new_id
 from memory_mcp.errors import Invalid
 from memory_mcp.server import (
+    admission,
     connections,
     housekeeping,
     http_server,
@@ -209,7 +210,7 @@ class HttpServer:
 
     async def _serve_sse(self, scope: Scope, receive: Receive, send: Send) -> None:
         caller = scope[CALLER]
-        client = StreamClient(caller, Connection(caller.user, new_id()), "sse")
+        client = StreamClient(caller, Connection(caller.user, new_id()), "sse", permit=admission.CURRENT.get())
         await self._handshakes.wait(caller.user)
         async with self._sse.connect_sse(scope, receive, send) as (read, write):
             with (

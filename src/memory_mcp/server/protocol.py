@@ -321,6 +321,7 @@ class McpServer:
                     request_context.caller(ctx).user, request_context.session(ctx, self.app.sessions)
                 )
         self._count_call(ctx)
+        request_context.use_permit_of_stream(ctx)
         body = body_of(ctx.request.scope) if ctx.request is not None else None
         with error_encoding.parameter_errors(), body.hold() if body else nullcontext():
             answer = await call_next(ctx)

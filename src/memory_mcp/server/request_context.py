@@ -11,7 +11,8 @@ from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Caller, parse_scopes
 from memory_mcp.client_networks import network_of
 from memory_mcp.errors import Invalid
-from memory_mcp.server import sdk
+from memory_mcp.server import admission, sdk
+from memory_mcp.server.admission import Permit
 from memory_mcp.server.call_order import CallOrder
 from memory_mcp.server.sdk import RequestContext
 from memory_mcp.sessions import Connection, Session, Sessions, Transport
@@ -35,6 +36,7 @@ class StreamClient:
     connection: Connection
     transport: Transport
     order: CallOrder = field(default_factory=CallOrder)
+    permit: Permit | None = None  # of the HTTP request that all answers go to
 
 
 def local_caller(app: App) -> Caller:
@@ -46,6 +48,12 @@ def caller(ctx: RequestContext) -> Caller:
     if isinstance(ctx.lifespan_context, StreamClient):
         return ctx.lifespan_context.caller
     return cast(Caller, cast(Request, ctx.request).scope[CALLER])
+
+
+def use_permit_of_stream(ctx: RequestContext) -> None:
+    """In a legacy SSE stream, the answer is no part of the request that has the call: the stream waits for it."""
+    if isinstance(ctx.lifespan_context, StreamClient) and ctx.lifespan_context.permit:
+        admission.CURRENT.set(ctx.lifespan_context.permit)
 
 
 def ip_of(scope: Mapping[str, Any]) -> str | None:
