@@ -204,8 +204,9 @@ class Settings(BaseModel):
     portal_user_memory: int = Field(
         4 * 10**9,
         ge=10**7,
-        description="How many bytes of memory the queries of one user may use together: a server runs as many at once "
-        "as fit with portal_memory each, at least one. Further ones wait.",
+        description="How many bytes of memory the queries, exports and imports of one user may use together: a server "
+        "runs as many at once as fit with portal_memory each (import_memory for an import), at least one. Further ones "
+        "wait.",
     )
     portal_threads: int = Field(4, ge=1, le=256, description="How many processor cores a portal_query may use at once.")
     portal_engines: int = Field(
@@ -247,7 +248,10 @@ class Settings(BaseModel):
         "most 100 times the size of the file, or 1 GB if the file is small.",
     )
     import_memory: int = Field(
-        4_000_000_000, ge=100_000_000, description="How many bytes of memory the engine may use for an import."
+        4_000_000_000,
+        ge=100_000_000,
+        description="How many bytes of memory the engine may use for an import: at most as many as leave one query of "
+        "the same user its portal_memory within portal_user_memory.",
     )
     import_seconds: int = Field(
         600,

@@ -108,3 +108,32 @@ async def test_a_column_of_a_table_keeps_its_type(client: Client, imports: Path,
     assert "types: the table has a column 'amount' of type Int64." in refused["message"]
     await call(client, "portal_import", **given, types={"amount": "Int64"})
     assert (await types(client, table))["amount"] == "Nullable(Int64)"
+
+
+async def test_a_type_for_a_column_without_a_name_is_refused(client: Client, table: str) -> None:
+    source = await upload(client, f"{table}.json", b'[{"a": 1}]')
+    for tool in ("portal_preview", "portal_import"):
+        refused = await refusal(
+            client, tool, portalUri=PORTAL, source=source, format="json", table=table, types={"": "String"}
+        )
+        assert refused["message"] == "types: the file has no column ''. It has: a."
+
+
+async def test_a_preview_of_half_a_surrogate_pair_is_refused(client: Client, table: str) -> None:
+    source = await upload(client, f"{table}.json", b'[{"a": "\\ud800"}]')
+    refused = await refusal(client, "portal_preview", portalUri=PORTAL, source=source, format="json", table=table)
+    assert (refused["error"], refused["message"]) == ("invalid", "source: 'a' of record 1 does not fit its column.")
+
+
+async def test_an_error_does_not_quote_names_of_any_length(client: Client, table: str) -> None:
+    source = await upload(client, f"{table}.json", b'[{"%s": 1}]' % (b"x" * 500_000))
+    for choices in ({"mapping": {"a": "b"}}, {"types": {"a": "String"}}):
+        refused = await refusal(
+            client, "portal_preview", portalUri=PORTAL, source=source, format="json", table=table, **choices
+        )
+        assert len(refused["message"]) < 1000
+
+
+async def upload(client: Client, name: str, content: bytes) -> str:
+    data = base64.b64encode(content).decode()
+    return str((await call(client, "portal_upload", name=name, data=data))["source"])

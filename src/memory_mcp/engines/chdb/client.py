@@ -14,6 +14,7 @@ from typing import Any
 
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb import archive, frames, peer
+from memory_mcp.engines.chdb.memory_budget import MemoryBudget
 from memory_mcp.engines.chdb.process import (
     RETRY_AFTER_S,
     EngineProcess,
@@ -29,6 +30,7 @@ __all__ = [
     "EngineError",
     "EngineInterrupted",
     "EngineRules",
+    "MemoryBudget",
     "is_installed",
     "is_running",
     "wait_until_ended",
@@ -131,16 +133,16 @@ class EngineConnections:
         folder: Path,
         limits: dict[str, int],
         rules: EngineRules | None = None,
-        user_queries: threading.BoundedSemaphore | None = None,
+        user_memory: MemoryBudget | None = None,
     ) -> None:
-        """`user_queries` limits the queries of all engines that share it."""
+        """`user_memory` limits the queries, exports and imports of all engines that share it."""
         self._folder = folder
         self._limits = limits
         rules = rules or EngineRules()
         self._process = EngineProcess(folder, rules)
         self._export_bytes_per_s = rules.export_bytes_per_s
         self._queries = threading.BoundedSemaphore(MAX_QUERIES)
-        self._user_queries = user_queries or threading.BoundedSemaphore(MAX_QUERIES)
+        self._user_memory = user_memory
         self._exports = threading.BoundedSemaphore(MAX_EXPORTS)
         self._statements = threading.BoundedSemaphore(MAX_STATEMENTS)
         self._free = FreeConnections()
@@ -168,7 +170,7 @@ class EngineConnections:
         """A query of a caller, if the SQL policy allows it. `attached` are other portals' databases, by their names in
         it; `field` is the argument that errors name."""
         request = {"op": "query", "sql": sql, "parameters": parameters, frames.ATTACHED: attached or {}}
-        with self._acquire(self._queries, MAX_WAIT_S), self._acquire(self._user_queries, MAX_WAIT_S):
+        with self._acquire(self._queries, MAX_WAIT_S), self._hold_memory(self._limits, MAX_WAIT_S):
             answer: dict[str, Any] = json.loads(self._request(request, self._limits["max_execution_time"], field=field))
         return answer
 
@@ -195,7 +197,7 @@ class EngineConnections:
         limits |= {"max_result_bytes": max_bytes, "max_execution_time": MAX_EXPORT_S}
         target = {"path": str(path), "format": format_, "bytes_per_s": self._export_bytes_per_s}
         request = {"op": "export", "sql": sql, **target, "limits": limits}
-        with self.export_slot():
+        with self.export_slot(), self._hold_memory(limits, MAX_EXPORT_WAIT_S):
             return int(self._request(request, MAX_EXPORT_S + MAX_COUNT_S, field=field))
 
     def export_slot(self) -> AbstractContextManager[None]:
@@ -233,7 +235,8 @@ class EngineConnections:
             time.sleep(POLL_INTERVAL_S)
 
     def _run_statement(self, header: dict[str, Any], data: bytes = b"", *, once: bool = False) -> bytes:
-        with self._acquire(self._statements, MAX_STATEMENT_S):
+        """It counts as memory of its user if it is limited: others of ours need little."""
+        with self._acquire(self._statements, MAX_STATEMENT_S), self._hold_memory(self._settings(), MAX_STATEMENT_S):
             return self._request(header, MAX_STATEMENT_S, data, once=once)
 
     def _request(
@@ -257,14 +260,24 @@ class EngineConnections:
         while not slots.acquire(timeout=CANCEL_CHECK_INTERVAL_S):
             self._check_continue()
             if time.monotonic() > deadline:
-                raise Unavailable(
-                    "Too many of your queries, or calls of this portal, are under way. Try again when some have ended.",
-                    retry_after=RETRY_AFTER_S,
-                )
+                raise _busy()
         try:
             yield
         finally:
             slots.release()
+
+    @contextmanager
+    def _hold_memory(self, limits: dict[str, int], max_wait_s: float) -> Iterator[None]:
+        """Count what a statement with these limits may use as memory of its user."""
+        size = limits.get("max_memory_usage", 0)
+        with ExitStack() as held:
+            if self._user_memory and size:
+                holding = self._user_memory.hold(size, max_wait_s, CANCEL_CHECK_INTERVAL_S, self._check_continue)
+                try:
+                    held.enter_context(holding)
+                except TimeoutError:
+                    raise _busy() from None
+            yield
 
     def _answer(
         self, header: dict[str, Any], timeout_s: int, data: bytes, *, once: bool = False
@@ -328,6 +341,14 @@ class EngineConnections:
     def _check_continue(self) -> None:
         check_not_cancelled(self._cancelled)
         self._check()
+
+
+def _busy() -> Unavailable:
+    return Unavailable(
+        "Too many of your queries, imports and exports, or calls of this portal, are under way. Try again when some "
+        "have ended.",
+        retry_after=RETRY_AFTER_S,
+    )
 
 
 def _deleted() -> NotFound:

@@ -26,7 +26,7 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
         changes,
         clock,
         limits=limits,
-        max_user_queries=max(1, settings.portal_user_memory // settings.portal_memory),
+        max_user_memory=settings.portal_user_memory,
         max_tokens=settings.portal_tokens,
         rules=EngineRules(
             sandbox=settings.portal_sandbox,
@@ -41,7 +41,7 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
             file_bytes=settings.import_bytes,
             rows=settings.import_rows,
             expanded_bytes=settings.import_expanded_bytes,
-            memory_bytes=settings.import_memory,
+            memory_bytes=_import_memory(settings),
             seconds=settings.import_seconds,
         ),
         max_export_bytes=settings.export_bytes,
@@ -51,3 +51,9 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
         urls=settings.portal_urls,
         joins=settings.portal_joins,
     )
+
+
+def _import_memory(settings: Settings) -> int:
+    """What an import may use: beside it, one query of its user fits."""
+    beside_query = max(settings.portal_memory, settings.portal_user_memory - settings.portal_memory)
+    return min(settings.import_memory, beside_query)

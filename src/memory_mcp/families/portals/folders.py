@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from memory_mcp.engines.chdb.client import EngineConnections, EngineRules, wait_until_ended
+from memory_mcp.engines.chdb.client import EngineConnections, EngineRules, MemoryBudget, wait_until_ended
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.glob import find
@@ -174,14 +174,14 @@ class PortalFolders:
 class Engines:
     """This server's connections to engines, by portal, each opened at first use."""
 
-    def __init__(self, limits: dict[str, int], rules: EngineRules, max_user_queries: int) -> None:
-        """`max_user_queries`: how many queries of one user may run at once, over all of their portals."""
+    def __init__(self, limits: dict[str, int], rules: EngineRules, max_user_memory: int) -> None:
+        """`max_user_memory`: how many bytes the statements of one user may use together, over all of their portals."""
         self._limits = limits
-        self._max_user_queries = max_user_queries
+        self._max_user_memory = max_user_memory
         self._rules = rules
         self._guard = threading.Lock()
         self._engines: dict[Path, EngineConnections] = {}
-        self._user_queries: dict[Path, threading.BoundedSemaphore] = {}  # by the folder of the user's portals
+        self._user_memory: dict[Path, MemoryBudget] = {}  # by the folder of the user's portals
         self._is_closed = False
 
     def get(self, folder: PortalFolder) -> EngineConnections:
@@ -191,9 +191,9 @@ class Engines:
                 raise Unavailable("The server is stopping. Try again.", retry_after=1)
             if folder.path not in self._engines:
                 root = folder.path.parents[1]
-                queries = self._user_queries.setdefault(root, threading.BoundedSemaphore(self._max_user_queries))
+                memory = self._user_memory.setdefault(root, MemoryBudget(self._max_user_memory))
                 self._engines[folder.path] = EngineConnections(
-                    folder.path, self._limits, replace(self._rules, root=root), queries
+                    folder.path, self._limits, replace(self._rules, root=root), memory
                 )
             return self._engines[folder.path]
 

@@ -137,10 +137,10 @@ def _misfit(description: str) -> Invalid:
 
 def map_columns(found: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
     """Which column of a table each of a file's goes to. A mapping renames columns of the file."""
+    check_name_lengths(found)
     if unknown := [name for name in mapping if name not in found]:
         there = ", ".join(found[:MAX_NAMES_SHOWN])
-        raise Invalid(f"mapping: the file has no column {unknown[0]!r}. It has: {there}.", field="mapping")
-    check_name_lengths(found)
+        raise Invalid(f"mapping: the file has no column {shorten(unknown[0])!r}. It has: {there}.", field="mapping")
     columns = {name: check_column(mapping[name]) if name in mapping else column_name(name) for name in found}
     if len(set(columns.values())) < len(columns):
         raise Invalid("mapping: two columns of the file would go to one of the table.", field="mapping")
@@ -150,9 +150,9 @@ def map_columns(found: list[str], mapping: Mapping[str, str]) -> dict[str, str]:
 def chosen_types(columns: Mapping[str, str], chosen: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
     """The engine's types for columns of a file whose types the caller chose. `columns` are all of the file with those
     of the table that they go to. Raises Invalid for a column that the file lacks or the `known` table has."""
-    if unknown := next((name for name in chosen if name not in columns), None):
+    if unknown := [name for name in chosen if name not in columns]:
         there = ", ".join(list(columns)[:MAX_NAMES_SHOWN])
-        raise Invalid(f"types: the file has no column {unknown!r}. It has: {there}.", field="types")
+        raise Invalid(f"types: the file has no column {shorten(unknown[0])!r}. It has: {there}.", field="types")
     for name in chosen:
         if (kind := known.get(columns[name])) is not None and inference.chosen_type(
             chosen[name], columns[name]

@@ -42,7 +42,7 @@ class Portals:
         clock: Clock,
         *,
         limits: dict[str, int],
-        max_user_queries: int,
+        max_user_memory: int,
         max_tokens: int,
         rules: EngineRules,
         import_folders: Sequence[Path] = (),
@@ -59,7 +59,7 @@ class Portals:
         exports/ in there."""
         self.max_rows = limits["limit"] - 1
         self.max_tokens = max_tokens  # of an answer with rows
-        self._engines = Engines(limits, rules, max_user_queries)
+        self._engines = Engines(limits, rules, max_user_memory)
         self._joins = joins
         self.on_delete: list[Callable[[Caller, Address], None]] = []  # called once something has been deleted
         self._registry = PortalRegistry(folder_of, self._engines, changes, clock)

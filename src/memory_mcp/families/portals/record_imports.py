@@ -65,7 +65,10 @@ def preview(engine: EngineConnections, source: SourceFile, table: str, choices: 
     columns = _inspect(limited, source, choices, table, known)
     types = columns.types_in(known)
     shown = [FileColumn(name, to, inference.plain_type(types[to])) for name, to in columns.targets.items()]
-    rows = storage.first_rows(limited, str(source.path), source.format, [column.name for column in shown])
+    try:
+        rows = storage.first_rows(limited, str(source.path), source.format, [column.name for column in shown])
+    except EngineError as exc:
+        raise Invalid(f"source: {error_messages.misfit(str(exc), 1)}", field="source") from exc
     return ImportPreview(shown, rows)
 
 
