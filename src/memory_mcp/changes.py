@@ -10,7 +10,7 @@ from memory_mcp.caller import Caller
 
 log = logging.getLogger(__name__)
 
-BATCH_DELAY_S = 0.05  # changes meanwhile are sent together: a thousand writes must not become a thousand notifications
+BATCH_DELAY_S = 0.05  # changes within it are sent together: a thousand writes must not become as many notifications
 MAX_URI_BYTES = 1500  # in one change
 KEYS_TOPIC = "keys"  # a user's keys were created, revoked or used
 
@@ -31,12 +31,12 @@ class Change:
 
 
 class Changes:
-    """Gathers changes and passes them to the listeners in its own thread, so that no write waits for a listener."""
+    """Collects changes and passes them to the listeners in its own thread, so that no write waits for a listener."""
 
     def __init__(self) -> None:
         self._listeners: list[Callable[[Change], None]] = []
-        self._guard = threading.Lock()
-        self._something = threading.Event()
+        self._lock = threading.Lock()
+        self._has_changes = threading.Event()
         self._uris: dict[_Audience, dict[str, None]] = {}  # in the order they changed
         self._lists: set[_Audience] = set()
         self._topics: dict[str, dict[str, None]] = {}  # by user
@@ -49,42 +49,42 @@ class Changes:
 
     def publish(self, user: str, uris: Iterable[str], *, list_changed: bool, namespace: str | None = None) -> None:
         """Report changed resources. `namespace` is theirs if all are in one; confined callers see only their own."""
-        where = user, namespace
-        with self._guard:
-            self._uris.setdefault(where, {}).update(dict.fromkeys(uris))
+        audience = user, namespace
+        with self._lock:
+            self._uris.setdefault(audience, {}).update(dict.fromkeys(uris))
             if list_changed:
-                self._lists.add(where)
-        self._something.set()
+                self._lists.add(audience)
+        self._has_changes.set()
 
     def publish_topic(self, user: str, topic: str) -> None:
         """Report a change to the web app only: MCP has no notification for it."""
-        with self._guard:
+        with self._lock:
             self._topics.setdefault(user, {})[topic] = None
-        self._something.set()
+        self._has_changes.set()
 
     def close(self) -> None:
         """Publish the remaining changes and stop."""
         self._closing = True
-        self._something.set()
+        self._has_changes.set()
         self._flush()
 
     def _run(self) -> None:
         while not self._closing:
-            self._something.wait()
+            self._has_changes.wait()
             time.sleep(0 if self._closing else BATCH_DELAY_S)
-            self._something.clear()
+            self._has_changes.clear()
             self._flush()
 
     def _flush(self) -> None:
-        with self._guard:
-            gathered, self._uris = self._uris, {}
+        with self._lock:
+            changed_uris, self._uris = self._uris, {}
             lists, self._lists = self._lists, set()
             topics, self._topics = self._topics, {}
-        for where, changed in gathered.items():
-            user, namespace = where
+        for audience, changed in changed_uris.items():
+            user, namespace = audience
             for number, uris in enumerate(_batches(changed)):
                 own_topics = tuple(topics.pop(user, ()))  # with the first change of the user, not as another one
-                self._notify_listeners(Change(user, uris, where in lists and number == 0, own_topics, namespace))
+                self._notify_listeners(Change(user, uris, audience in lists and number == 0, own_topics, namespace))
         for user, others in topics.items():
             self._notify_listeners(Change(user, (), topics=tuple(others)))
 
@@ -98,12 +98,12 @@ class Changes:
 
 def _batches(uris: Iterable[str]) -> Iterator[tuple[str, ...]]:
     """Groups of at most MAX_URI_BYTES, so that each fits into one message of any transport."""
-    portion: list[str] = []
+    batch: list[str] = []
     size = 0
     for uri in uris:
-        if portion and size + len(uri) > MAX_URI_BYTES:
-            yield tuple(portion)
-            portion, size = [], 0
-        portion.append(uri)
+        if batch and size + len(uri) > MAX_URI_BYTES:
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(uri)
         size += len(uri)
-    yield tuple(portion)
+    yield tuple(batch)

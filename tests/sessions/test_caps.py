@@ -70,15 +70,17 @@ def test_a_session_with_an_open_stream_ends_after_those_without() -> None:
 
 
 def test_clients_without_connections_are_limited_by_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "MAX_USER_SESSIONLESS", 3)
-    monkeypatch.setattr(operations, "MAX_SESSIONLESS", 4)
+    monkeypatch.setattr(operations, "MAX_USER_CLIENTS_WITHOUT_HANDSHAKE", 3)
+    monkeypatch.setattr(operations, "MAX_CLIENTS_WITHOUT_HANDSHAKE", 4)
     eve, ann = (Caller(name, ALL_SCOPES, frozenset()) for name in ("eve", "ann"))
     with open_app(load({"data_dir": tmp_path, "embedder": "none"}, environ={}).settings, serving=False) as app:
-        hers = app.sessions.sessionless(ann, "hers")
-        many = [app.sessions.sessionless(eve, f"name {number}") for number in range(3)]
-        assert app.sessions.sessionless(eve, "name 0") is many[0]  # from now on name 1 is the longest idle
-        app.sessions.sessionless(eve, "one more")
+        hers = app.sessions.connection_without_handshake(ann, "hers")
+        many = [app.sessions.connection_without_handshake(eve, f"name {number}") for number in range(3)]
+        assert (
+            app.sessions.connection_without_handshake(eve, "name 0") is many[0]
+        )  # from now on name 1 is the longest idle
+        app.sessions.connection_without_handshake(eve, "one more")
         assert [each.closed for each in many] == [False, True, False]
-        app.sessions.sessionless(ann, "second")
+        app.sessions.connection_without_handshake(ann, "second")
         assert [each.closed for each in many] == [False, True, True]
         assert not hers.closed

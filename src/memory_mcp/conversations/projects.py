@@ -33,7 +33,7 @@ def _with_file(project: HookProject, file: Path | None) -> HookProject:
     try:
         wanted = tomllib.loads(_read(file))
     except (tomllib.TOMLDecodeError, RecursionError, OSError):
-        return HookProject(project.name, f"{file.name} is no TOML with hooks, capture or project")
+        return HookProject(project.name, f"{file.name} is not TOML with hooks, capture or project")
     name = wanted.get("project")
     is_off = wanted.get("hooks", True) is not True
     return HookProject(

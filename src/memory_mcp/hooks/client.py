@@ -70,7 +70,7 @@ def run(arguments: Sequence[str], answer: AnswerHook) -> None:
 
 def _read_input(stdin: BinaryIO) -> bytes:
     """What the client sends. All of it is read, so that no write of the client fails; more than MAX_INPUT_BYTES is
-    dropped, and the rest is no JSON."""
+    dropped, and the rest is not JSON."""
     received = bytearray()
     while chunk := stdin.read(READ_BYTES):
         received += chunk[: MAX_INPUT_BYTES - len(received)]

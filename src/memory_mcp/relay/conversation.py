@@ -112,7 +112,7 @@ def _is_setup(request: PendingRequest) -> bool:
 
 
 def _parsed(line: bytes) -> object:
-    """None for a line that is no JSON: the server will say so to the client."""
+    """None for a line that is not JSON: the server answers it with an error."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

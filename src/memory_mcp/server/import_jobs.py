@@ -48,7 +48,7 @@ class ImportJob:
 class ImportJobs:
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._jobs: dict[str, ImportJob] = {}  # the last of each user
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_id = 0
@@ -59,7 +59,7 @@ class ImportJobs:
     def start(self, user: str, kind: JobKind, name: str, workers: Workers, work: Work) -> ImportJob:
         """Start work in a thread of the user's share. Raises Conflict while the same user has a job, Unavailable while
         too many others do."""
-        with self._guard:
+        with self._lock:
             running = [who for who, job in self._jobs.items() if job.state == "running"]
             if user in running:
                 raise Conflict("Another import of yours is running. Wait until it is done, or stop it.")

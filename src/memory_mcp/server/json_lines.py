@@ -25,7 +25,7 @@ from memory_mcp.relay.streams import MAX_LINE_BYTES, MAX_READ_BYTES, SAFE_WRITE_
 from memory_mcp.server import error_encoding
 
 TOO_DEEP = "This message is nested too deep. Send less, or flatter."
-TOO_LONG = b"(too long)"  # stands for such a line, and is no JSON
+TOO_LONG = b"(too long)"  # stands for such a line, and is not JSON
 MAX_REQUESTS_IN_FLIGHT = 256
 DRAIN_TIMEOUT_S = 5.0  # for the answers to requests that were sent just before the end of input
 
@@ -110,7 +110,7 @@ class AnswerStream(_Stream):
 
 
 class RequestStream(_Stream):
-    """Reads a client's messages. Lines that are none are answered here, with an error."""
+    """Reads a client's messages. It answers lines that are not messages with an error."""
 
     def __init__(self, fd: int, answers: AnswerStream) -> None:
         self._fd = fd
@@ -220,7 +220,7 @@ def _takes_bytes(fd: int) -> bool:
 
 
 def _unreadable(line: bytes, exc: ValidationError) -> types.JSONRPCError:
-    """The answer to a line that is no JSON-RPC message, under its id if it has one."""
+    """The answer to a line that is not a JSON-RPC message, under its id if it has one."""
     try:
         message = json.loads(line)
     except RecursionError:

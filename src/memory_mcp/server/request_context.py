@@ -119,7 +119,7 @@ def connection_of(ctx: RequestContext, sessions: Sessions) -> Connection:
         return ctx.lifespan_context.connection
     state = sdk.connection(ctx).state  # without a handshake, it belongs to this request only
     if sdk.is_modern(ctx) and CONNECTION not in state:
-        state[CONNECTION] = sessions.sessionless(caller(ctx), client_name(client_info(ctx)))
+        state[CONNECTION] = sessions.connection_without_handshake(caller(ctx), client_name(client_info(ctx)))
     return cast(Connection, state[CONNECTION])
 
 

@@ -47,7 +47,7 @@ class Clients:
         self._request_disconnects = request_disconnects
         self._publish = publish
         self._clock = clock
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._here: dict[str, _LocalClient] = {}
 
@@ -68,7 +68,7 @@ class Clients:
     ) -> None:
         """Register a client that is connected and has made no call so far."""
         client = describe(stamp(self._clock()))
-        with self._guard:
+        with self._lock:
             here = self._here.get(connection.id)
             if here is None:
                 self._here[connection.id] = _LocalClient(replace(client, calls=calls), connection, close_connection)
@@ -87,7 +87,7 @@ class Clients:
         return addresses(self._db, self._servers)
 
     def local(self) -> list[Client]:
-        with self._guard:
+        with self._lock:
             return [here.client for here in self._here.values()]
 
     def of(self, user: str) -> list[Client]:
@@ -113,7 +113,7 @@ class Clients:
 
     def disconnect_local(self, client_ids: Iterable[str]) -> None:
         """Disconnect clients of this server, and end their sessions."""
-        with self._guard:
+        with self._lock:
             leaving = [here for id_ in client_ids if (here := self._here.get(id_))]
         for here in leaving:
             here.connection.closed = True  # first: a stream that is just being opened looks at it
@@ -127,7 +127,7 @@ class Clients:
 
     def disconnect_unwanted(self) -> None:
         """Disconnect the clients of this server that another process has marked as unwanted."""
-        with self._guard:
+        with self._lock:
             if not self._here:
                 return
         with self._db.read() as tx:
@@ -138,7 +138,7 @@ class Clients:
     def flush(self) -> None:
         """Store new and changed clients for the other servers, and delete those that have disconnected."""
         with self._writing:
-            with self._guard:
+            with self._lock:
                 left = [here for here in self._here.values() if here.connection.closed]
                 news = [(here, here.client) for here in self._here.values() if here.written is not here.client]
             if not (left or news):
@@ -151,7 +151,7 @@ class Clients:
                     storage.save(tx, self._servers.this, client)
                 for here in left:
                     storage.remove(tx, here.client.id)
-            with self._guard:
+            with self._lock:
                 for here, client in news:
                     here.written = client
                 for here in left:
@@ -161,7 +161,7 @@ class Clients:
     def close(self) -> None:
         """Delete the clients of this server, which stops."""
         with self._writing:  # after a flush that is under way
-            with self._guard:
+            with self._lock:
                 users = [here.client.user for here in self._here.values()]
                 self._here.clear()
             if self._servers.is_this_registered:
@@ -186,7 +186,7 @@ class Clients:
             self._publish(user)
 
     def _is_local(self, client_id: str) -> bool:
-        with self._guard:
+        with self._lock:
             return client_id in self._here
 
 

@@ -36,7 +36,7 @@ class LeasedServers:
         self._local = local
         self._monotonic = monotonic
         self._steady_since = monotonic()  # when leases were last missing or could not be renewed
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._own: dict[str, RunningServer] = {}
         self._on_lost: list[Callable[[], None]] = []
         self._closing = threading.Event()
@@ -59,7 +59,7 @@ class LeasedServers:
 
     def release_relay(self, relay_id: str) -> None:
         """Stop renewing a relay's lease. The next server of that relay takes it over before it ends."""
-        with self._guard:
+        with self._lock:
             self._own.pop(relay_id, None)
 
     def on_lost(self, callback: Callable[[], None]) -> None:
@@ -72,7 +72,7 @@ class LeasedServers:
     def close(self) -> None:
         self._closing.set()
         self._local.close()
-        with self._guard:
+        with self._lock:
             own, self._own = self._own, {}
         if self.this in own:
             with self._db.write() as tx:
@@ -108,7 +108,7 @@ class LeasedServers:
     def renew(self) -> None:
         """Renew the leases of this server and of its relays. Those that are missing are taken again, and what depends
         on them is stored again. Raises Unavailable."""
-        with self._guard:
+        with self._lock:
             own = list(self._own.values())
         try:
             with self._db.write() as tx:
@@ -127,7 +127,7 @@ class LeasedServers:
     def _take(self, server: RunningServer) -> None:
         with self._db.write() as tx:
             storage.add(tx, astuple(server), stamp(tx.now + timedelta(seconds=LEASE_S)))
-        with self._guard:
+        with self._lock:
             self._own[server.id] = server
 
     def _renew_until_closed(self) -> None:

@@ -19,8 +19,8 @@ from memory_mcp.sessions.storage import holds as storage
 
 log = logging.getLogger(__name__)
 
-MAX_SESSIONLESS = 10_000  # remembered clients of the protocol version without connections
-MAX_USER_SESSIONLESS = 1_000  # of one user
+MAX_CLIENTS_WITHOUT_HANDSHAKE = 10_000  # remembered: their protocol version has no connections
+MAX_USER_CLIENTS_WITHOUT_HANDSHAKE = 1_000  # of one user
 
 
 class Hold(NamedTuple):
@@ -71,43 +71,43 @@ class Sessions:
         self._persist = persist
         self._persist_days = persist_days
         self._idle_seconds = idle_seconds
-        self._changing = threading.RLock()  # for holding and releasing, with their writes
-        self._guard = threading.Lock()  # for the two dictionaries below, held briefly
+        self._hold_lock = threading.RLock()  # for holding and releasing, with their writes
+        self._lock = threading.Lock()  # for the two dictionaries below, held briefly
         self._held: dict[Hold, _Used] = {}
-        self._sessionless: dict[str, dict[tuple[str | None, str], _Used]] = {}  # by user; the longest idle first
+        self._without_handshake: dict[str, dict[tuple[str | None, str], _Used]] = {}  # by user; the longest idle first
         self._on_end: list[Callable[[str, Sequence[str]], None]] = []
         db.on_open(self._hold_again)
         servers.on_lost(lambda: self._hold_again(db))
 
     def on_end(self, delete_data: Callable[[str, Sequence[str]], None]) -> None:
-        """Call `delete_data(user, session_ids)` when sessions end. If it raises Unavailable, it is called again, not
-        for an Unusable file."""
+        """Call `delete_data(user, session_ids)` when sessions end. If it raises Unavailable, it is called again later,
+        except for an Unusable file."""
         self._on_end.append(delete_data)
 
-    def sessionless(self, caller: Caller, client_name: str) -> Connection:
-        """The connection of a key and client name, where the protocol has no connections."""
+    def connection_without_handshake(self, caller: Caller, client_name: str) -> Connection:
+        """The connection that stands for a key and a client name, where the protocol has no handshake."""
         who = (caller.key_id, client_name)
-        with self._guard:
-            clients = self._sessionless.setdefault(caller.user, {})
+        with self._lock:
+            clients = self._without_handshake.setdefault(caller.user, {})
             used = clients.pop(who, None)
             if used is None or used.connection.closed:  # a client that was disconnected may come back
                 own = uuid5(NAMESPACE_URL, f"memory-mcp:{caller.user}/{caller.key_id}/{client_name}").hex
                 used = _Used(Connection(caller.user, own, ends_when_idle=True), 0.0)
             used.at = time.monotonic()
             clients[who] = used  # last: the longest idle come first
-            self._end_sessionless_beyond_limits(caller.user)
+            self._end_clients_beyond_limits(caller.user)
             return used.connection
 
-    def _end_sessionless_beyond_limits(self, user: str) -> None:
+    def _end_clients_beyond_limits(self, user: str) -> None:
         """End the longest idle client of the user or, where all users together have too many, of the user with the most
         clients. A client that changes its name with each call fills neither the memory nor other users' share of it."""
-        if len(self._sessionless[user]) > MAX_USER_SESSIONLESS:
+        if len(self._without_handshake[user]) > MAX_USER_CLIENTS_WITHOUT_HANDSHAKE:
             self._end_oldest_idle(user)
-        if sum(map(len, self._sessionless.values())) > MAX_SESSIONLESS:
-            self._end_oldest_idle(max(self._sessionless, key=lambda user: len(self._sessionless[user])))
+        if sum(map(len, self._without_handshake.values())) > MAX_CLIENTS_WITHOUT_HANDSHAKE:
+            self._end_oldest_idle(max(self._without_handshake, key=lambda user: len(self._without_handshake[user])))
 
     def _end_oldest_idle(self, user: str) -> None:
-        clients = self._sessionless[user]
+        clients = self._without_handshake[user]
         clients.pop(next(iter(clients))).connection.closed = True
 
     def choose(self, session: Session, session_id: str) -> Session:
@@ -146,7 +146,7 @@ class Sessions:
         Raises Unavailable if the session's connection has closed meanwhile.
         """
         held = Hold.of(user, session)
-        with self._changing:
+        with self._hold_lock:
             if session.connection.closed:
                 raise Unavailable("The connection this call came from is closed.")
             if held in self._held:
@@ -158,7 +158,7 @@ class Sessions:
 
     def touch(self, user: str, session: Session) -> None:
         """Mark a session as in use, so that it does not end as idle."""
-        with self._guard:
+        with self._lock:
             if used := self._held.get(Hold.of(user, session)):
                 used.at = time.monotonic()
 
@@ -173,7 +173,7 @@ class Sessions:
 
     def close(self, connection: Connection) -> None:
         """Close a connection, and end the sessions that only it held."""
-        with self._changing:
+        with self._hold_lock:
             connection.closed = True
             self._release([held for held in self._held if held.connection_id == connection.id])
             if connection.relay:
@@ -184,24 +184,24 @@ class Sessions:
     def resume(self, connection: Connection) -> None:
         """Hold what a relay's connection held at the server before this one."""
         self._servers.register_relay(str(connection.relay))
-        with self._changing, self._db.read() as tx:
+        with self._hold_lock, self._db.read() as tx:
             held = [
                 Hold(connection.id, user, session, bool(is_named))
                 for _, user, session, is_named in storage.held_by(tx, str(connection.relay))
             ]
-            with self._guard:
+            with self._lock:
                 self._held |= {one: _Used(connection, time.monotonic()) for one in held}
 
     def hand_over(self, connection: Connection) -> None:
         """Leave the sessions of a relay's connection to the next server."""
-        with self._changing, self._guard:
+        with self._hold_lock, self._lock:
             connection.closed = True
             self._servers.release_relay(str(connection.relay))
             self._held = {held: used for held, used in self._held.items() if used.connection is not connection}
 
     def close_all(self) -> None:
         """Release all sessions of this server, which stops."""
-        with self._changing:
+        with self._hold_lock:
             self._release([held for held, used in self._held.items() if not used.connection.relay])
             if self._servers.is_this_registered:
                 with self._db.write() as tx:
@@ -211,14 +211,14 @@ class Sessions:
         """End the sessions without a connection that have been idle too long, and those of closed connections that
         could not be ended when they closed."""
         oldest = time.monotonic() - self._idle_seconds
-        with self._changing:
+        with self._hold_lock:
             self._release([held for held, used in self._held.items() if used.is_over(oldest)])
-        with self._guard:
-            for user, clients in list(self._sessionless.items()):
+        with self._lock:
+            for user, clients in list(self._without_handshake.items()):
                 for who in [who for who, used in clients.items() if used.is_over(oldest)]:
                     clients.pop(who).connection.closed = True
                 if not clients:
-                    del self._sessionless[user]
+                    del self._without_handshake[user]
         if self._choices is not None:
             self._choices.delete_idle(self._idle_seconds)
 
@@ -237,7 +237,7 @@ class Sessions:
             before = stamp(tx.now - timedelta(days=self._persist_days))
             if not storage.has_expired(tx, before):
                 return
-        with self._changing, self._db.write() as writing:
+        with self._hold_lock, self._db.write() as writing:
             self._delete_data(storage.delete_expired(writing, before))
 
     def _end_all_of(self, server_id: str) -> None:
@@ -251,7 +251,7 @@ class Sessions:
 
     def _hold_again(self, db: SharedDatabase) -> None:
         """Store this server's holds again, if another process deleted the file or ended them."""
-        with self._guard:
+        with self._lock:
             held = {one: self._holder_of(used.connection) for one, used in self._held.items()}
         if not held:
             return
@@ -265,7 +265,7 @@ class Sessions:
         with self._db.write() as tx:
             storage.add_server(tx, self._holder_of(connection), self._persist)
             storage.hold(tx, self._holder_of(connection), *held)
-        with self._guard:
+        with self._lock:
             self._held[held] = _Used(connection, time.monotonic())
 
     def _register_holder(self, connection: Connection) -> None:
@@ -285,7 +285,7 @@ class Sessions:
             for holder in {self._holder_of(self._held[held].connection) for held in holds}:
                 of_it = [held for held in holds if self._holder_of(self._held[held].connection) == holder]
                 self._release_in(tx, holder, of_it, self._persist)
-        with self._guard:
+        with self._lock:
             for held in holds:
                 self._held.pop(held, None)
 

@@ -31,7 +31,7 @@ class SyncWorker:
         self._sync = sync
         self._linked = linked
         self._every = every
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._due: dict[str, float] = {}  # by user, on the monotonic clock
         self._failures: dict[str, int] = {}
         self._wake = threading.Event()
@@ -53,14 +53,14 @@ class SyncWorker:
 
     def wake(self, user: str) -> None:
         """Sync soon, because something changed. After a failure the backoff still applies."""
-        with self._guard:
+        with self._lock:
             if not self._failures.get(user):
                 self._due[user] = min(self._due.get(user, 0.0), time.monotonic() + BATCH_DELAY_S)
         self._wake.set()
 
     def try_again(self, user: str) -> None:
         """Sync soon, without backoff: the cause of a failure may be fixed."""
-        with self._guard:
+        with self._lock:
             self._failures.pop(user, None)
         self.wake(user)
 
@@ -90,18 +90,18 @@ class SyncWorker:
 
     def _drop_unlinked(self, linked: Sequence[str]) -> None:
         """Drop users who are not linked."""
-        with self._guard:
+        with self._lock:
             for user in self._due.keys() - set(linked):
                 del self._due[user]
                 self._failures.pop(user, None)
 
     def _is_due(self, user: str) -> bool:
-        with self._guard:
+        with self._lock:
             return self._due.get(user, 0.0) <= time.monotonic()
 
     def _pause(self) -> float:
         """Seconds until the next user is due, at most the interval, so that newly linked users are noticed."""
-        with self._guard:
+        with self._lock:
             soonest = min(self._due.values(), default=math.inf)
         return max(0.1, min(soonest - time.monotonic(), self._every))
 
@@ -120,7 +120,7 @@ class SyncWorker:
             log.exception("Syncing failed")
             self._delay(user, MAX_BACKOFF_S)
         else:
-            with self._guard:
+            with self._lock:
                 self._failures.pop(user, None)
 
     def _recently(self) -> str:
@@ -129,12 +129,12 @@ class SyncWorker:
 
     def _back_off(self, user: str, error: AppError) -> None:
         """Back off with full jitter: nodes that failed together do not retry together."""
-        with self._guard:
+        with self._lock:
             failures = self._failures[user] = self._failures.get(user, 0) + 1
         limit_s = min(MAX_BACKOFF_S, MIN_BACKOFF_S * 2 ** min(failures, 10))
         self._delay(user, random.uniform(MIN_BACKOFF_S / 2, limit_s))  # noqa: S311  # no secret
         (log.warning if failures == 1 else log.debug)("Sync failed, will retry: %s", error.message)
 
     def _delay(self, user: str, seconds: float) -> None:
-        with self._guard:
+        with self._lock:
             self._due[user] = time.monotonic() + seconds

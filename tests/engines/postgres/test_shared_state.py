@@ -102,7 +102,7 @@ def test_a_client_is_disconnected_from_another_server(servers: tuple[App, App]) 
 
 def test_a_client_without_a_connection_has_one_session_at_every_server(servers: tuple[App, App]) -> None:
     def session_at(app: App) -> Session:
-        connection = app.sessions.sessionless(LOCAL, "agent")
+        connection = app.sessions.connection_without_handshake(LOCAL, "agent")
         session = Session(connection.chosen_session or connection.own_session, connection)
         return app.sessions.join(LOCAL_USER, session)
 

@@ -21,18 +21,18 @@ class Analytics:
         self._db = db
         self._coverage = coverage
         self._clock = clock
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._calls: Counter[tuple[str, str]] = Counter()  # by user and hour
         self._errors: Counter[tuple[str, str]] = Counter()
 
     def count(self, user: str, *, is_error: bool) -> None:
         when = (user, _hour(self._clock()))
-        with self._guard:
+        with self._lock:
             self._calls[when] += 1
             self._errors[when] += is_error
 
     def flush(self) -> None:
-        with self._guard:
+        with self._lock:
             calls, self._calls = self._calls, Counter()
             errors, self._errors = self._errors, Counter()
         if not calls:
@@ -40,7 +40,7 @@ class Analytics:
         try:
             self._add(calls, errors)
         except Unavailable:
-            with self._guard:  # the next flush stores them
+            with self._lock:  # the next flush stores them
                 self._calls.update(calls)
                 self._errors.update(errors)
             raise

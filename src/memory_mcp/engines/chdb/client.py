@@ -87,12 +87,12 @@ class FreeConnections:
     """Connections that are not in use, each with the folder of its engine. After `close`, none is kept."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._free: list[tuple[list[int] | None, socket.socket]] = []
         self._is_closed = False
 
     def add(self, folder: list[int] | None, wire: socket.socket) -> None:
-        with self._guard:
+        with self._lock:
             if not self._is_closed:
                 self._free.append((folder, wire))
                 return
@@ -101,7 +101,7 @@ class FreeConnections:
     def pop(self, folder: list[int] | None) -> socket.socket | None:
         """The last one that was added for the engine of this folder. Connections to engines of former folders at the
         same path are closed."""
-        with self._guard:
+        with self._lock:
             while self._free:
                 connected_to, wire = self._free.pop()
                 if connected_to == folder:
@@ -110,13 +110,13 @@ class FreeConnections:
         return None
 
     def clear(self) -> None:
-        with self._guard:
+        with self._lock:
             while self._free:
                 self._free.pop()[1].close()
 
     def close(self) -> None:
         """A connection that is in use is closed when it is added."""
-        with self._guard:
+        with self._lock:
             self._is_closed = True
         self.clear()
 

@@ -50,11 +50,11 @@ class OpenRequest:
     processor_s_at_start: float  # that this process had used
     left_at: float | None = None  # when its client was first seen to be gone
     _is_answered: bool = False
-    _guard: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, header: dict[str, Any], payload: bytes = b"") -> None:
         """Send the answer. Raises ConnectionError if it has one already."""
-        with self._guard:
+        with self._lock:
             if self._is_answered:
                 raise ConnectionError("this request has its answer")
             self._is_answered = True
@@ -73,28 +73,28 @@ class OpenRequests:
     """All requests that are being answered, for the threads that watch them."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._open: set[OpenRequest] = set()
-        self._none_left = threading.Condition(self._guard)
+        self._none_left = threading.Condition(self._lock)
         self.last_at = time.monotonic()  # when one last ended
 
     @contextmanager
     def track(self, client: EngineClient, timeout_s: float, *, stops: bool) -> Iterator[OpenRequest]:
         """A request that is open until the block ends."""
         request = OpenRequest(client, timeout_s, stops, time.monotonic(), time.process_time())
-        with self._guard:
+        with self._lock:
             self._open.add(request)
         try:
             yield request
         finally:
-            with self._guard:
+            with self._lock:
                 self._open.discard(request)
                 self._none_left.notify_all()
                 self.last_at = time.monotonic()
 
     def request_processor_s(self) -> float:
         """The processor time that this process has used since the oldest open request began."""
-        with self._guard:
+        with self._lock:
             return time.process_time() - min(
                 (request.processor_s_at_start for request in self._open), default=time.process_time()
             )
@@ -109,7 +109,7 @@ class OpenRequests:
 
     def _find_departures(self) -> list[OpenRequest]:
         """All open requests. Those whose client has left get their `left_at`."""
-        with self._guard:
+        with self._lock:
             opened = list(self._open)
         for request in opened:
             if request.left_at is None and request.client.has_left():
@@ -119,18 +119,18 @@ class OpenRequests:
     def end_overdue(self) -> None:
         """Answer those that are over their limit, so that their clients do not send them again."""
         now = time.monotonic()
-        with self._guard:
+        with self._lock:
             overdue = [request for request in self._open if request.is_over_limit(now)]
         for request in overdue:
             with suppress(OSError):
                 request.answer(TIMEOUT)
 
     def wait_for_none(self, timeout_s: float) -> None:
-        with self._guard:
+        with self._lock:
             self._none_left.wait_for(lambda: not self._open, timeout_s)
 
     @contextmanager
     def none_open(self) -> Iterator[bool]:
         """Whether no request is open; none begins within the block."""
-        with self._guard:
+        with self._lock:
             yield not self._open

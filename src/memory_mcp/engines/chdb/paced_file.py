@@ -20,12 +20,12 @@ class WriteRate:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._due_at = now()  # when the bytes so far would all be written at that rate
 
     def delay_s(self, count: int, bytes_per_s: int) -> float:
         """Count bytes, and say how long the next ones have to wait."""
-        with self._guard:
+        with self._lock:
             now = self._now()
             self._due_at = max(self._due_at, now) + count / bytes_per_s
             return max(0.0, self._due_at - now - MAX_BURST_BYTES / bytes_per_s)

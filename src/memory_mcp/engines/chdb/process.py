@@ -83,13 +83,13 @@ class RecentStarts:
     NICENESS_STEP = 8  # for each further start
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._at: dict[Path, deque[float]] = {}
 
     def record(self, root: Path) -> int:
         """Count a start for the portals below a folder. Returns the niceness that the engine gets."""
         now = time.monotonic()
-        with self._guard:
+        with self._lock:
             self._at = {one: at for one, at in self._at.items() if at[-1] > now - self.WINDOW_S}
             starts = self._at.setdefault(root, deque(maxlen=MAX_NICENESS))
             recent = sum(at > now - self.WINDOW_S for at in starts)

@@ -55,14 +55,14 @@ class OpenFiles:
 
     def __init__(self, open_file: OpenFile) -> None:
         self._open_file = open_file
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._opening: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
         self._known: dict[Path, Database] = {}
         self._open: dict[Path, Database] = {}  # the open ones, the last used at the end
 
     def all(self) -> list[Database]:
         """The open files."""
-        with self._guard:
+        with self._lock:
             return list(self._open.values())
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class OpenFiles:
 
     def get(self, path: Path, lock: Path, *, make: bool = False) -> Database:
         """A project's file. Raises NotFound if it is missing, unless `make`."""
-        with self._guard:
+        with self._lock:
             opening = self._opening[path]
         with opening:  # one at a time for each file
             db = self._known.get(path)
@@ -86,19 +86,19 @@ class OpenFiles:
 
     def detach(self, path: Path) -> None:
         """Remove a file from the open ones, before it is moved or deleted."""
-        with self._guard:
+        with self._lock:
             self._known.pop(path, None)
             self._open.pop(path, None)
 
     def _use(self, db: Database) -> None:
         """Record that a file is open, and the last used one."""
-        with self._guard:
+        with self._lock:
             if self._known.get(db.path) is db:
                 self._open.pop(db.path, None)
                 self._open[db.path] = db
 
     def _surplus(self) -> list[Database]:
-        with self._guard:
+        with self._lock:
             return [self._open.pop(path) for path in list(self._open)[:-MAX_OPEN_FILES]]
 
 

@@ -42,7 +42,7 @@ def _ids(text: str) -> list[str]:
         found = json.loads(text)
     except ValueError as exc:
         raise Invalid(
-            'memory_ids: this is no JSON list. Give ["ID", "ID"], or the ids alone.', field="memory_ids"
+            'memory_ids: this is not a JSON list. Give ["ID", "ID"], or the ids alone.', field="memory_ids"
         ) from exc
     if not all(isinstance(id_, str) for id_ in found):
         raise Invalid("memory_ids: each id in the list must be a text.", field="memory_ids")

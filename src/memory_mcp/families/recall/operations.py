@@ -2,7 +2,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import TimeoutError as Late
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,7 @@ from memory_mcp.time_spans import TimeReader
 log = logging.getLogger(__name__)
 
 SEARCH_TIMEOUT_S = 3.0  # of each family
-INDEX_TIMEOUT_S = 2.0  # of those, until it is searched as far as it is indexed
+INDEX_TIMEOUT_S = 2.0  # of those, until a family is searched although its newest texts are not indexed yet
 STOP_TIMEOUT_S = 2.0  # for indexing to stop, at the end of a server
 MIN_MATCHES = 20  # of each family, even if fewer are wanted in total
 MAX_RUNNING_SEARCHES = 32  # of one family; reached only if it hangs
@@ -140,7 +140,7 @@ class Recall:
         background."""
         until = time.monotonic() + timeout_s
         for indexer in self._indexers.values():
-            with suppress(Late, AppError):  # the search reports it
+            with suppress(FutureTimeout, AppError):  # the search reports it
                 indexer.request(caller).result(timeout=max(0.0, until - time.monotonic()))
         self.worker.embed_waiting(timeout_s)
 
@@ -159,7 +159,7 @@ class Recall:
         for family, work in running.items():
             try:
                 parts[family] = work.result(timeout=max(0.0, began + SEARCH_TIMEOUT_S - time.monotonic()))
-            except Late:
+            except FutureTimeout:
                 parts[family] = _FamilyResult(None, TOO_SLOW)
         return parts
 
@@ -190,7 +190,7 @@ class Recall:
             return None
         try:
             self._indexers[family].request(caller.unconfined()).result(timeout=max(0.0, until - time.monotonic()))
-        except Late:
+        except FutureTimeout:
             return STILL_INDEXING
         except Exception as exc:  # noqa: BLE001  # the index so far can be searched
             # The problem may be outside of the namespace that the caller is confined to.

@@ -28,7 +28,7 @@ class File:
     closing: str
     body: str
     fields: Mapping[str, Any]
-    is_broken: bool = False  # it looks as if it had front matter, which is no YAML
+    is_broken: bool = False  # it looks as if it had front matter, which is not YAML
 
     @property
     def content(self) -> str:

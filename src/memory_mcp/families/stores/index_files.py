@@ -33,7 +33,7 @@ def is_ours(text: str) -> bool:
 
 def author(text: str) -> Literal["ours", "other", "unknown"]:
     """Whose an index.yaml is: a blank one and one of this shape are ours, one about something else is left
-    unchanged, one that is no YAML is renamed."""
+    unchanged, one that is not YAML is renamed."""
     if is_ours(text) or not text.strip():
         return "ours"
     try:

@@ -33,7 +33,7 @@ MAX_LEVELS = 100  # the C loader uses stack space for each, and thousands crash 
 
 
 class NotYaml(ValueError):
-    """The text is no YAML, or none that can be read."""
+    """The text is not YAML, or not YAML that can be read."""
 
 
 def load(text: str) -> Any:

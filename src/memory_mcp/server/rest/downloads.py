@@ -50,14 +50,14 @@ class Downloads:
     """Limits downloads: one at a time for each user, and a few for all users."""
 
     def __init__(self) -> None:
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._people: set[str] = set()
         self.closing = False  # the server stops: downloads end
 
     @contextmanager
     def slot(self, user: str) -> Iterator[None]:
         """Raises Conflict while the same user has one, Unavailable while too many others do."""
-        with self._guard:
+        with self._lock:
             if user in self._people:
                 raise Conflict("Another download of yours is under way. Wait until it is there, or cancel it.")
             if len(self._people) >= MAX_RUNNING_DOWNLOADS:
@@ -66,7 +66,7 @@ class Downloads:
         try:
             yield
         finally:
-            with self._guard:
+            with self._lock:
                 self._people.remove(user)
 
 

@@ -66,6 +66,6 @@ def run_tool(request: Request, person: Caller, tool: Tool, given: Mapping[str, A
 
 def session_of(app: App, person: Caller) -> Session:
     """A user's session in the web app, which ends after an idle time."""
-    connection = app.sessions.sessionless(person, WEB_APP)
+    connection = app.sessions.connection_without_handshake(person, WEB_APP)
     session = Session(connection.chosen_session or connection.own_session, connection, WEB_APP)
     return app.sessions.join(person.user, session)
