@@ -140,6 +140,11 @@ class WriteReview:
                 self._undo_in(undoing, family, journal, wanted, report)
         return report
 
+    def undo_session(self, caller: Caller, session_id: str) -> tuple[int, int]:
+        """Undo the writes of a session. Returns how many items are undone, and how many are left."""
+        report = self.undo(caller, ReviewQuery(WriteQuery(session_id=session_id)))
+        return report.deleted + report.restored, report.left
+
     def _undo_in(self, caller: Caller, family: str, journal: Journal, wanted: WriteQuery, report: UndoReport) -> None:
         with journal.read() as tx:
             chosen = journal.items.table.chosen(tx, wanted)

@@ -15,6 +15,7 @@ from memory_mcp.engines.files.lock import FileLock
 from tests.bombs import zip_bomb
 from tests.events import eventually
 from tests.importers.foreign_tools import FIXTURES
+from tests.server.test_lists import call
 from tests.server.test_rest import Person, cli, signed_in
 from tests.wire import Http, http_server
 
@@ -101,6 +102,48 @@ def test_a_vault_is_checked_imported_and_undone(server: Http, me: Person, ann: P
     assert titles(me) == []
     assert me.ask("POST", f"/api/imports/{listed['id']}/undo").status_code == 202
     assert "undone already" in finished(me)["error"]
+
+
+def test_our_own_export_is_checked_imported_and_undone_in_every_family(
+    server: Http, me: Person, ann: Person, tmp_path: Path
+) -> None:
+    call(ann, "memory_create", title="Tide", content="High at noon")
+    call(ann, "memory_create", title="Moon", content="Full on Friday. See [[Tide]].")
+    call(ann, "commit_memory", scope="vault", key="boat", content="Blue")
+    call(ann, "add_memory", store="default", path="port/crew", content="Three")
+    call(ann, "create_project", name="port")
+    call(ann, "create_entities", project="port", entities=[{"name": "Crane", "entity_type": "thing"}])
+    call(ann, "portal_write", portalUri="mem://port/trips", table="trips", data=[{"id": 1, "to": "Faro"}])
+    exported = ann.ask("POST", "/api/export").content
+
+    upload(ann, exported)
+    assert "the owner of this server" in start(ann)["error"]
+    assert upload(me, exported).status_code == 200
+    checked = start(me, name="export.zip")
+    assert (checked["state"], checked["format"], checked["report"]["family"]) == ("done", "memory-mcp", "all")
+    details = checked["report"]["details"]
+    assert {name: details[name] for name in ("notes", "memories", "files", "entities", "portals")} == {
+        "notes": 2, "memories": 1, "files": 1, "entities": 1, "portals": 1
+    }  # fmt: skip
+    assert titles(me) == []
+
+    done = start(me, name="export.zip", dry_run=False)
+    assert done["report"]["imported"] == checked["report"]["imported"]
+    assert start_again(me, exported)["report"]["imported"] == 0
+    [tide] = [note for note in me.ask("GET", "/api/notes").json()["notes"] if note["title"] == "Tide"]
+    call(me, "memory_update", id=tide["id"], content="High at one")
+    listed = me.ask("GET", "/api/imports").json()["imports"][0]
+    assert me.ask("POST", f"/api/imports/{listed['id']}/undo").status_code == 202
+    undone = finished(me)["undone"]
+    assert undone["kept"] >= 1, "the note that was changed since"
+    assert titles(me) == ["Tide"]
+    assert {one["title"] for one in me.ask("GET", "/api/recent").json()["writes"]} == {"Tide"}
+    assert [*server.data_dir.rglob(".*staging*")] == []
+
+
+def start_again(person: Person, content: bytes) -> dict[str, Any]:
+    upload(person, content)
+    return start(person, name="export.zip")
 
 
 @pytest.mark.parametrize(

@@ -190,11 +190,37 @@ def test_recent_writes_show_every_family_and_no_other_user(server: Http, me: Per
     texts = {one["title"]: one for one in me.ask("GET", "/api/recent?limit=100&text=true").json()["writes"]}
     assert (texts["tea"]["text"], texts["tea"]["client"]) == ("Darjeeling", None)
     assert (texts["Note 1"]["text"], texts["Note 1"]["source"]) == ("Words 1 #odd", "ui")
+    origins = {one["family"]: one["origin"] for one in texts.values()}
+    assert origins == {"notes": "web app", "vault": "web app", "stores": "web app", "graph": "web app", "portals": None}
+    assert {one["origin"] for one in found["writes"]} == {None}, "only with their text"
 
     cli(server.data_dir, "users", "add", "ann")
     ann = signed_in(server, cli(server.data_dir, "users", "link", "ann")["link"])
     assert ann.ask("GET", "/api/recent").json() == {"writes": [], "incomplete": []}
     assert ann.ask("GET", "/api/notes").json() == {"notes": [], "next": None}
+
+
+def test_who_wrote_a_memory_is_shown_of_every_family(server: Http, me: Person) -> None:
+    def writes(ref: str) -> list[tuple[str, str, str]]:
+        answer = me.ask("GET", "/api/memories/writes", params={"ref": ref})
+        assert answer.status_code == 200, answer.text
+        return [(one["action"], one["origin"], one["title"]) for one in answer.json()["writes"]]
+
+    server.modern_call("commit_memory", scope="vault", key="desk", content="second floor")
+    call(me, "commit_memory", scope="vault", key="desk", content="third floor")
+    client = "wire with key first start"
+    assert [one[:2] for one in writes("memory://vault/desk")] == [("updated", "web app"), ("created", client)]
+    for project in ("farm", "barn"):
+        call(me, "create_project", name=project)
+        call(me, "create_entities", project=project, entities=[{"name": "Cow", "entity_type": "animal"}])
+    observations = [{"entity_name": "Cow", "contents": ["says moo"]}]
+    server.modern_call("add_observations", project="barn", observations=observations)
+    assert writes("graph:barn/Cow") == [("created", client, "Cow: says moo"), ("created", "web app", "Cow (animal)")]
+    assert writes("graph:farm/Cow") == [("created", "web app", "Cow (animal)")]
+    call(me, "add_memory", store="default", path="people/eve-2", content="Eve")
+    assert [one[:2] for one in writes("stores:default/people/eve-2")] == [("created", "web app")]
+    assert writes("memory://vault/nothing") == []
+    assert me.ask("GET", "/api/memories/writes", params={"ref": "what"}).status_code == 404
 
 
 def test_a_project_is_drawn_from_its_best_connected_entities(server: Http, me: Person) -> None:

@@ -15,7 +15,10 @@ from tests.wire import Http, http_server
 
 COOKIE = "memory_mcp_sign_in"
 NEEDS_A_HUB = "POST /api/mcp/sync/"  # tests/server/test_sync.py has one
-NEEDS_A_MEMORY = {f"POST /api/memories/{verb}" for verb in ("edit", "delete", "restore")}  # tests/server/test_lists.py
+NEEDS_A_MEMORY = {  # tests/server/test_lists.py
+    *(f"POST /api/memories/{verb}" for verb in ("edit", "delete", "restore")),
+    "GET /api/memories/writes",
+}
 NEEDS_A_CONVERSATION = {"GET /api/conversations/messages"}  # tests/server/test_conversations.py
 ELSEWHERE = {
     "GET /api/events",  # a stream without end; tests/server/test_rest.py listens to it

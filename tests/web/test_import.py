@@ -1,6 +1,7 @@
 """The page Import and export: a folder is checked, imported and undone."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,24 @@ def test_a_folder_is_checked_imported_and_undone(new_account_page: Page, tmp_pat
     page.get_by_role("button", name="Undo the import").click()
     expect(page.get_by_role("status").filter(has_text="2 memories are removed")).to_be_visible()
     expect(page.get_by_role("region", name="Imports")).to_contain_text("undone")
+
+
+def test_our_own_export_is_checked_imported_and_undone(page: Page, tmp_path: Path) -> None:
+    note = "---\nid: 0b6e2c1e-8f5c-4a0e-9d7e-0a4f5f1f7a11\ntitle: Lighthouse\n---\n\nIt blinks twice.\n"
+    with zipfile.ZipFile(tmp_path / "memory-export.zip", "w") as archive:
+        archive.writestr("export.json", json.dumps({"format": "memory-mcp-export/1"}))
+        archive.writestr("README.md", "An export")
+        archive.writestr("notes/default/Lighthouse.md", note)
+    page.goto("/import")
+    page.get_by_label("Choose a file").set_input_files(tmp_path / "memory-export.zip")
+    expect(page.get_by_text("is an export of Memory MCP")).to_be_visible()
+    expect(page.get_by_text("New: 1 notes.")).to_be_visible()
+    assert_accessible(page)
+    page.get_by_role("button", name="Import 1 memory").click()
+    expect(page.get_by_text("memory-export.zip is imported: 1 new memory.")).to_be_visible()
+    page.get_by_role("region", name="Imports").get_by_role("button", name="Undo").first.click()
+    page.get_by_role("button", name="Undo the import").click()
+    expect(page.get_by_text("The import of memory-export.zip is undone: 1 memory is removed")).to_be_visible()
 
 
 def test_a_file_of_no_format_says_so_and_another_can_be_chosen(new_account_page: Page, tmp_path: Path) -> None:

@@ -46,8 +46,22 @@ test('cells show texts as they are and everything else as JSON', () => {
 })
 
 test('times and errors', () => {
-  expect(shortTime('2026-01-31T12:30:59Z')).toBe('2026-01-31 12:30')
+  expect(shortTime('no time')).toBe('no time')
   expect(shortTime(null)).toBe('–')
   expect(errorMessage(new Error('no'))).toBe('no')
   expect(errorMessage('text')).toBe('text')
+})
+
+test.each([
+  ['UTC', '2026-01-31 20:30'],
+  ['Asia/Tokyo', '2026-02-01 05:30'],
+  ['America/New_York', '2026-01-31 15:30'],
+])('times are in the time zone of the browser: %s', (zone, expected) => {
+  const before = process.env.TZ
+  try {
+    process.env.TZ = zone
+    expect(shortTime('2026-01-31T20:30:59Z')).toBe(expected)
+  } finally {
+    process.env.TZ = before
+  }
 })

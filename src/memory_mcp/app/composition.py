@@ -30,6 +30,8 @@ from memory_mcp.families.recall.latest import Latest, latest
 from memory_mcp.families.stores import Stores
 from memory_mcp.families.vault import Vault
 from memory_mcp.importers import Importers
+from memory_mcp.importers.own_exports import OwnExports
+from memory_mcp.maintenance.imports import read_export
 from memory_mcp.peers import Peers
 from memory_mcp.sessions import Clients, ServerRegistry, SessionChoices, Sessions
 from memory_mcp.settings import Settings
@@ -51,6 +53,7 @@ class App:
     families: dict[str, Family[Any]]  # by name: those that are switched on
     opened: dict[str, OpenFamily[Any]]  # by name: all of them
     importers: Importers
+    own_exports: OwnExports
     write_review: WriteReview
     conversations: Conversations
     access: Access
@@ -206,12 +209,16 @@ def _create_app(context: Context, own: ServerDatabases, served: dict[str, Family
     notes: Notes = opened["notes"].operations
     replica_of = notes.transfer.replica if context.postgres is None else _refuse_sync
     sync = Sync(context.folder_of, replica_of, notify=partial(changes.publish_topic, topic="sync"))
+    importers = Importers(notes, opened["stores"].operations, opened["graph"].operations, settings.data_dir)
+    write_review = WriteReview(opened, changes.publish_topic)
+    read = partial(read_export, opened)
     return App(
         settings=settings,
         families=served,
         opened=opened,
-        importers=Importers(notes, opened["stores"].operations, opened["graph"].operations, settings.data_dir),
-        write_review=WriteReview(opened, changes.publish_topic),
+        importers=importers,
+        own_exports=OwnExports(read, write_review.undo_session, opened["portals"].operations, importers),
+        write_review=write_review,
         conversations=_create_conversations(context),
         access=create_access(settings, own, context.clock, partial(changes.publish_topic, topic=KEYS_TOPIC)),
         sessions=context.sessions,

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from memory_mcp.write_journal import Action
 from memory_mcp.write_journal.undo import Items, last_writers
 
 if TYPE_CHECKING:
@@ -38,6 +39,28 @@ def origins(tx: Read, items: ShownItems, refs: Sequence[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
+class MemoryWrite:
+    """A write of one memory, or of a part of it."""
+
+    at: str  # ISO 8601, to the millisecond
+    action: Action
+    origin: str  # who wrote, in a few words
+    title: str  # of what was written
+    is_undo: bool
+
+
+def writes_of(tx: Read, items: ShownItems, ref: str, limit: int) -> list[MemoryWrite]:
+    """The last writes of one memory, the newest first."""
+    records = items.table.newest(tx, items.items_of(tx, [ref]).get(ref, []), limit)
+    shown = items.shown(tx, list({one.item for one in records}))
+    titles = {item: one.title for item, one in shown.items()}
+    return [
+        MemoryWrite(one.at, one.action, str(one.writer), titles.get(one.item, ""), one.undo_id is not None)
+        for one in records
+    ]
+
+
+@dataclass(frozen=True)
 class Journal:
     """The writes in one database of a user."""
 
@@ -46,4 +69,5 @@ class Journal:
     write: Callable[[Sequence[str]], AbstractContextManager[Write]]  # to undo these items
     group: str = ""  # its project, if the family has a database for each
     publish: Callable[[Sequence[str]], None] = lambda items: None  # called when items were undone
+    may_hold: Callable[[str], bool] = lambda ref: True  # False: this reference is of another journal
     can_undo: bool = True  # False: its writes are only listed

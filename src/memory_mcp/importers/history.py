@@ -15,7 +15,7 @@ from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.rooted_folder import FolderEntry
 from memory_mcp.errors import NotFound
-from memory_mcp.importers.model import ForeignFormat, ImportPlan, Report, TargetFamily
+from memory_mcp.importers.model import FamilyOrAll, ImportFormat, ImportPlan, Report
 
 FOLDER = "import-history"  # in a user's folder
 MAX_IMPORTS_KEPT = 50  # of each user; the oldest can no longer be undone
@@ -25,8 +25,8 @@ State = Literal["unfinished", "done", "undone"]
 @dataclass(frozen=True)
 class ImportRecord:
     id: str
-    format: ForeignFormat
-    family: TargetFamily
+    format: ImportFormat
+    family: FamilyOrAll
     into: str
     source: str  # the name of the file
     started_at: str
@@ -41,6 +41,7 @@ class ImportLog:
     """What a running import has written. Each batch is added after it was stored."""
 
     def __init__(self, history: "ImportHistory", record: ImportRecord) -> None:
+        self.id = record.id
         self._history = history
         self._record = record
 

@@ -1,6 +1,6 @@
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from memory_mcp.families.notes.model import NewNote
 
@@ -10,6 +10,11 @@ Outcome = Literal["refused", "left_out", "kept"]
 ForeignFormat = Literal[
     "server-memory", "mcp-memory-service", "markdown", "basic-memory", "anthropic-memory", "mem0", "chatgpt", "claude"
 ]
+OWN_FORMAT: Final = "memory-mcp"
+ImportFormat = ForeignFormat | Literal["memory-mcp"]
+FamilyOrAll = TargetFamily | Literal["all"]
+"""The family that is imported into; all of them for an export of our own."""
+
 FORMATS: dict[ForeignFormat, TargetFamily] = {
     "server-memory": "graph",
     "mcp-memory-service": "notes",
@@ -29,7 +34,7 @@ MAX_ITEMS_REPORTED = 1000  # in full; a report counts them all
 class ImportPlan:
     """What to import, and into which namespace, store or project."""
 
-    format: ForeignFormat
+    format: ImportFormat
     path: Path
     into: str  # a namespace, a store or a project
     dry_run: bool = False
@@ -42,8 +47,8 @@ class ImportPlan:
         return self.uploaded_name or self.path.name
 
     @property
-    def family(self) -> TargetFamily:
-        return FORMATS[self.format]
+    def family(self) -> FamilyOrAll:
+        return "all" if self.format == OWN_FORMAT else FORMATS[self.format]
 
     def new_report(self) -> "Report":
         return Report(self.format, self.family, self.into, self.dry_run)
@@ -83,8 +88,8 @@ class ImportProblem:
 class Report:
     """The result of an import: read = imported + updated + skipped + kept + refused."""
 
-    format: ForeignFormat
-    family: TargetFamily
+    format: ImportFormat
+    family: FamilyOrAll
     into: str
     dry_run: bool
     read: int = 0

@@ -19,7 +19,15 @@ from memory_mcp.families.stores import Stores
 from memory_mcp.families.stores.model import IncomingFile
 from memory_mcp.importers import bounds, found_items, undo
 from memory_mcp.importers.history import ImportHistory, ImportLog, ImportRecord
-from memory_mcp.importers.model import FoundFile, FoundNote, ImportPlan, ImportProblem, Report, TargetFamily
+from memory_mcp.importers.model import (
+    OWN_FORMAT,
+    FoundFile,
+    FoundNote,
+    ImportPlan,
+    ImportProblem,
+    Report,
+    TargetFamily,
+)
 from memory_mcp.importers.readers import READERS, Found
 from memory_mcp.importers.undo import AUTHOR, ImportUndo, Undone
 from memory_mcp.names import new_namespace
@@ -62,7 +70,7 @@ class Importers:
         if plan.dry_run:
             steps[plan.family](caller, plan, report, report_progress, None)
             return report
-        with self._lock(caller):
+        with self.lock(caller):
             log = self.history(caller).begin(plan)
             is_whole = False
             try:
@@ -76,7 +84,7 @@ class Importers:
         """The caller's former imports."""
         return ImportHistory(folder_of(self._folder, caller.user))
 
-    def _lock(self, caller: Caller) -> AbstractContextManager[None]:
+    def lock(self, caller: Caller) -> AbstractContextManager[None]:
         """One import of a user at a time: two imports of the same file would add everything twice."""
         folder = folder_of(self._folder, caller.user)
         make_private_folder(folder)
@@ -86,7 +94,7 @@ class Importers:
         """Undo a whole import; memories that were changed since stay. What was undone before an error stays undone:
         the next undo goes on. Raises NotFound, and Conflict if it is undone already."""
         history = self.history(caller)
-        with self._lock(caller):
+        with self.lock(caller):
             record = history.get(id_)
             if record.state == "undone":
                 raise Conflict("This import is undone already.")
@@ -232,7 +240,11 @@ def _read(plan: ImportPlan, report_progress: ReportProgress) -> Iterator[Found]:
 
 def _read_items(plan: ImportPlan, on_bytes: OnBytes) -> Iterator[Found]:
     """What the file holds: read by this process now, or by a child process before."""
-    return found_items.read(plan.found, on_bytes) if plan.found else READERS[plan.format](plan.path, on_bytes)
+    if plan.found:
+        return found_items.read(plan.found, on_bytes)
+    if plan.format == OWN_FORMAT:
+        raise Invalid(f"{plan.file_name} is an export of Memory MCP, and of no other tool.")
+    return READERS[plan.format](plan.path, on_bytes)
 
 
 def _byte_count(plan: ImportPlan, report_progress: ReportProgress, passes: int = 1) -> ProgressCount:

@@ -19,13 +19,14 @@ from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerPro
 from memory_mcp.errors import Invalid, LimitExceeded
 from memory_mcp.importers import archives, found_items, readers
 from memory_mcp.importers.markdown_folder import SUFFIXES
-from memory_mcp.importers.model import ForeignFormat
+from memory_mcp.importers.model import OWN_FORMAT, ForeignFormat, ImportFormat
 
 MAX_MEMORY_BYTES = 2 * 1024**3  # of address space: the libraries alone take up a part of it
 MAX_PATH_PARTS = 40
 MAX_ENTRIES = 100_000  # files and folders of a zip
 FOUND = "found.jsonl"
 UNPACKED = "unpacked"
+ABOUT, README = "export.json", "README.md"  # of an export of Memory MCP
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,14 @@ class ReadLimits:
 class ReadUpload:
     """What a child process has read of a file."""
 
-    format: ForeignFormat
-    found: Path  # lines of found_items
+    format: ImportFormat
+    found: Path  # lines of found_items, or the folder of an export of Memory MCP
     count: int
 
 
 @contextmanager
 def read_upload(
-    file: Path, name: str, format_: ForeignFormat | None, limits: ReadLimits, folder: Path, cancelled: threading.Event
+    file: Path, name: str, format_: ImportFormat | None, limits: ReadLimits, folder: Path, cancelled: threading.Event
 ) -> Iterator[ReadUpload]:
     """Read a file in a child process; without a format, the first that fits. `name` is the file's name for people.
 
@@ -62,7 +63,8 @@ def read_upload(
                 read_format, count = worker.call(read_file, str(file), name, format_, str(work), limits.file_bytes)
             except LimitExceeded as exc:
                 raise _too_much(exc, limits) from exc
-        yield ReadUpload(cast(ForeignFormat, read_format), work / FOUND, count)
+        found = _top(work / UNPACKED) if read_format == OWN_FORMAT else work / FOUND
+        yield ReadUpload(cast(ImportFormat, read_format), found, count)
 
 
 def _too_much(exc: LimitExceeded, limits: ReadLimits) -> Invalid:
@@ -76,12 +78,15 @@ def _too_much(exc: LimitExceeded, limits: ReadLimits) -> Invalid:
 
 
 def read_file(
-    file: str, name: str, format_: ForeignFormat | None, work: str, max_bytes: int
-) -> tuple[ForeignFormat, int]:
+    file: str, name: str, format_: ImportFormat | None, work: str, max_bytes: int
+) -> tuple[ImportFormat, int]:
     """In the child process: write what the file holds to FOUND in the folder `work`. A folder may unpack to
-    `max_bytes`."""
+    `max_bytes`; an export of Memory MCP is only unpacked."""
     path, folder = Path(file), Path(work)
     try:
+        if format_ == OWN_FORMAT or (format_ is None and _is_own_export(path)):
+            _unpack(path, folder / UNPACKED, max_bytes)
+            return OWN_FORMAT, 0
         source, chosen = _source(path, format_, folder / UNPACKED, max_bytes)
         found = readers.READERS[chosen](source, archives.ignore_bytes)
         return chosen, found_items.write(folder / FOUND, found)
@@ -100,6 +105,17 @@ def _source(path: Path, format_: ForeignFormat | None, target: Path, max_bytes: 
         return path, readers.detect(path)
     folder = _unpack(path, target, max_bytes)
     return folder, readers.detect(folder)
+
+
+def _is_own_export(path: Path) -> bool:
+    """A zip of what `memory-mcp export` writes, or of the folder around it."""
+    if not archives.is_zip(path):
+        return False
+    with archives.open_export(path) as members:
+        names = {one.name for one in members}
+    return any(name.split("/")[-1] == ABOUT and name.count("/") < 2 for name in names) and any(
+        name.split("/")[-1] == README for name in names
+    )
 
 
 def _is_folder_of_markdown(path: Path) -> bool:
@@ -130,6 +146,11 @@ def _unpack(path: Path, target: Path, max_bytes: int) -> Path:
         if isinstance(exc, OSError) and exc.errno == errno.EFBIG:  # the limit of this process
             raise
         raise Invalid(f"{path} cannot be unpacked: it is damaged, locked, or has names that cannot be files.") from exc
+    return _top(target)
+
+
+def _top(target: Path) -> Path:
+    """The only folder in a folder, or else the folder itself."""
     inside = [one for one in target.iterdir() if not one.name.startswith((".", "__MACOSX"))]
     return inside[0] if len(inside) == 1 and inside[0].is_dir() else target
 

@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from memory_mcp.changes import Changes
 from memory_mcp.errors import AppError, Conflict, Unavailable
-from memory_mcp.importers.model import ForeignFormat
+from memory_mcp.importers.model import ImportFormat
 from memory_mcp.progress import Bytes, ReportProgress
 from memory_mcp.server.thread_pools import Workers
 
@@ -35,7 +35,7 @@ class ImportJob:
     kind: JobKind
     name: str  # of the file
     state: Literal["running", "done", "failed", "stopped"] = "running"
-    format: ForeignFormat | None = None
+    format: ImportFormat | None = None
     doing: str = "Waiting"
     done: int = 0
     total: int | None = None

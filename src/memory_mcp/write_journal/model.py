@@ -67,6 +67,7 @@ class WriteQuery:
     until: str | None = None
     undo_id: str | None = None
     numbers: frozenset[int] | None = None
+    session_id: str | None = None
 
 
 @dataclass(frozen=True)

@@ -171,6 +171,17 @@ class WriteTable:
         )
         return [_record(row) for row in rows]
 
+    def newest(self, tx: Read, items: Iterable[str], limit: int) -> list[WriteRecord]:
+        """The newest records of some items, the newest first."""
+        rows = tx.all(
+            f"""
+            SELECT {_FIELDS} FROM {self.name} WHERE item IN (SELECT value FROM json_each(:items))
+            ORDER BY number DESC LIMIT :limit
+            """,
+            {"items": _json(list(items)), "limit": limit},
+        )
+        return [_record(row) for row in rows]
+
     def before(self, tx: Read, number: int) -> Any:
         """The state before a write; None if no copy is kept."""
         row = tx.one(f"SELECT before FROM {self.name} WHERE number = :number", {"number": number})
@@ -182,6 +193,7 @@ def _condition(query: WriteQuery) -> str:
         "lower(client) = lower(:client)": query.client,
         "(key_id = :key OR key_name = :key OR 'mmcp_' || substr(key_id, 1, 8) = :key)": query.key,
         "source = :source": query.source,
+        "session_id = :session_id": query.session_id,
         "at >= :since": query.since,
         "at < :until": query.until,
         "undo_id = :undo_id": query.undo_id,
@@ -195,6 +207,7 @@ def _values(query: WriteQuery) -> dict[str, Any]:
         "client": query.client,
         "key": query.key,
         "source": query.source,
+        "session_id": query.session_id,
         "since": query.since,
         "until": query.until,
         "undo_id": query.undo_id,

@@ -5,6 +5,9 @@ export const noteRef = (id: string) => `memory://note/${id}`
 export const entityRef = (project: string, entity: string) =>
   `graph:${encodeURIComponent(project)}/${encodeURIComponent(entity)}`
 
+export const fileRef = (store: string, path: string) =>
+  `stores:${encodeURIComponent(store)}/${path.split('/').map(encodeURIComponent).join('/')}`
+
 export const isConversation = (ref: string) => ref.startsWith('conversation:')
 
 /** The title of a memory; that of a table without the scheme of its address. */

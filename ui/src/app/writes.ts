@@ -1,6 +1,8 @@
 // Groups of the latest writes.
 import type { Schemas } from '../shared/api-types'
+import { localDay } from '../shared/format'
 import { LOCALE } from '../shared/locale'
+import { SOURCES } from './note-filters'
 
 export type Write = Schemas['WriteShown']
 
@@ -8,11 +10,13 @@ export const UNKNOWN_AUTHOR = 'not recorded who wrote it'
 
 const DAY_MS = 24 * 3600 * 1000
 
-const localDay = (time: number) => {
-  const date = new Date(time)
-  return [date.getFullYear(), date.getMonth() + 1, date.getDate()]
-    .map((part) => String(part).padStart(2, '0'))
-    .join('-')
+/** Who wrote, as the server names them, in words for the reader. */
+export const originLabel = (origin: string) => (origin === 'web app' ? 'you, in this web app' : origin)
+
+/** Of the last write. The journal does not know what is older than itself, but a note knows its first client. */
+function authorOf({ origin, client, source }: Write): string {
+  if (origin) return originLabel(origin)
+  return client ?? (source ? SOURCES[source] : UNKNOWN_AUTHOR)
 }
 
 export function grouped<T>(items: T[], key: (item: T) => string): [string, T[]][] {
@@ -23,15 +27,12 @@ export function grouped<T>(items: T[], key: (item: T) => string): [string, T[]][
 
 /** The latest day first, in the time zone of the browser. */
 export const byDayAndAuthor = (writes: Write[]): [day: string, authors: [string, Write[]][]][] =>
-  grouped(writes, (write) => localDay(Date.parse(write.at))).map(([day, items]) => [
-    day,
-    grouped(items, (write) => (write.source === 'ui' ? 'ui' : (write.client ?? write.source ?? UNKNOWN_AUTHOR))),
-  ])
+  grouped(writes, (write) => localDay(new Date(write.at))).map(([day, items]) => [day, grouped(items, authorOf)])
 
 export function dayLabel(day: string, now = Date.now()): string {
-  if (day === localDay(now)) return 'Today'
-  if (day === localDay(now - DAY_MS)) return 'Yesterday'
+  if (day === localDay(new Date(now))) return 'Today'
+  if (day === localDay(new Date(now - DAY_MS))) return 'Yesterday'
   const format = { weekday: 'long', day: 'numeric', month: 'long', timeZone: 'UTC' } as const
-  const year = day.slice(0, 4) === localDay(now).slice(0, 4) ? {} : ({ year: 'numeric' } as const)
+  const year = day.slice(0, 4) === localDay(new Date(now)).slice(0, 4) ? {} : ({ year: 'numeric' } as const)
   return new Date(`${day}T00:00:00Z`).toLocaleDateString(LOCALE, { ...format, ...year })
 }

@@ -17,6 +17,7 @@ interface Props {
   series: Series[]
   label: string
   timeRange?: [number, number] // of the axis, in seconds since 1970
+  isLocal?: boolean // times in the time zone of the browser, instead of UTC as the rows of tables
   heightPx?: number
 }
 
@@ -85,7 +86,7 @@ function lines(
   ]
 }
 
-function draw(element: HTMLElement, { x, series, timeRange, heightPx = DEFAULT_HEIGHT_PX }: Props): uPlot {
+function draw(element: HTMLElement, { x, series, timeRange, isLocal, heightPx = DEFAULT_HEIGHT_PX }: Props): uPlot {
   const color = (name: string) => getComputedStyle(element).getPropertyValue(name).trim() || '#888'
   const isTime = typeof x[0] === 'number'
   const places = x.map((at, index) => (typeof at === 'number' ? at : index))
@@ -95,6 +96,7 @@ function draw(element: HTMLElement, { x, series, timeRange, heightPx = DEFAULT_H
     {
       width: element.clientWidth || 400,
       height: heightPx,
+      tzDate: (at) => (isLocal ? new Date(at * 1000) : uPlot.tzDate(new Date(at * 1000), 'Etc/UTC')),
       legend: { show: series.length > 1, live: false },
       scales: {
         x: { time: isTime, range: timeRange ? () => timeRange : padding ? padded : undefined },
@@ -108,9 +110,14 @@ function draw(element: HTMLElement, { x, series, timeRange, heightPx = DEFAULT_H
   )
 }
 
+function timeText(at: number, isLocal = false): string {
+  const time = new Date(at * 1000).toISOString()
+  return isLocal ? shortTime(time) : time.slice(0, 16).replace('T', ' ')
+}
+
 /** Lines or bars over time or over names. The same numbers are in a table, for screen readers. */
 export function Chart(props: Props) {
-  const { x, series, label, timeRange, heightPx = DEFAULT_HEIGHT_PX } = props
+  const { x, series, label, timeRange, isLocal, heightPx = DEFAULT_HEIGHT_PX } = props
   const container = useRef<HTMLDivElement>(null)
   useEffect(() => {
     const element = container.current!
@@ -142,7 +149,7 @@ export function Chart(props: Props) {
             <tbody>
               {x.slice(-MAX_NUMBERS).map((mark, index) => (
                 <tr key={index}>
-                  <td>{typeof mark === 'number' ? shortTime(new Date(mark * 1000).toISOString()) : mark}</td>
+                  <td>{typeof mark === 'number' ? timeText(mark, isLocal) : mark}</td>
                   {series.map((line) => (
                     <td class="num" key={line.label}>
                       {line.values[index + Math.max(0, x.length - MAX_NUMBERS)]}

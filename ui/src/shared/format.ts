@@ -39,5 +39,18 @@ export function cell(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** `2026-01-31T12:30:59Z` as `2026-01-31 12:30`. */
-export const shortTime = (time: string | null | undefined) => time?.slice(0, 16).replace('T', ' ') ?? '–'
+const twoDigits = (value: number) => String(value).padStart(2, '0')
+
+/** `2026-01-31`, in the time zone of the browser. */
+export const localDay = (date: Date) =>
+  `${date.getFullYear()}-${twoDigits(date.getMonth() + 1)}-${twoDigits(date.getDate())}`
+
+/** `12:30`, in the time zone of the browser. */
+export const localClock = (date: Date) => `${twoDigits(date.getHours())}:${twoDigits(date.getMinutes())}`
+
+/** `2026-01-31T12:30:59Z` as `2026-01-31 12:30`, in the time zone of the browser. */
+export function shortTime(time: string | null | undefined): string {
+  if (!time) return '–'
+  const date = new Date(time)
+  return Number.isNaN(date.getTime()) ? time : `${localDay(date)} ${localClock(date)}`
+}

@@ -29,6 +29,7 @@ from memory_mcp.families.graph.model import (
     Relation,
     project_ref,
     ref_of,
+    split_ref,
 )
 from memory_mcp.families.graph.projects import existing
 from memory_mcp.families.graph.transfer import GraphTransfer
@@ -223,6 +224,7 @@ class Graph(GraphTransfer):
                 partial(self._reading, caller, None, name),
                 partial(self._undoing, caller, name),
                 group=name,
+                may_hold=partial(_is_in, name),
             )
 
     def _undoing(self, caller: Caller, project: str, _: Sequence[str]) -> AbstractContextManager[Write]:
@@ -301,3 +303,8 @@ def _known(tx: Read, names: Iterable[str]) -> dict[str, str]:
             f"No such entities: {listed}. Nothing was added.", hint="create_entities makes them.", missing=shown
         )
     return ids
+
+
+def _is_in(project: str, ref: str) -> bool:
+    """Whether a reference names something of a project."""
+    return split_ref(ref)[0] == project

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from memory_mcp.importers.history import ImportRecord, State
-from memory_mcp.importers.model import ForeignFormat, Outcome, TargetFamily
+from memory_mcp.importers.model import FamilyOrAll, ImportFormat, Outcome
 from memory_mcp.server.import_jobs import ImportJob, JobKind
 from memory_mcp.server.rest.shapes import RequestBody
 
@@ -27,9 +27,12 @@ class UploadReceived(BaseModel):
 class ImportRequest(RequestBody):
     upload: str = Field(max_length=300, description="As POST /api/uploads answered.")
     name: str = Field(min_length=1, max_length=200, description="The name of the file or folder, for people.")
-    format: ForeignFormat | None = Field(None, description="null: the one that fits.")
+    format: ImportFormat | None = Field(None, description="null: the one that fits.")
     into: str | None = Field(
-        None, max_length=200, description="A namespace, a store or a project; null: `default`, the format or `memory`."
+        None,
+        max_length=200,
+        description="A namespace, a store or a project; null: `default`, the format or `memory`. "
+        "An export of Memory MCP names its own.",
     )
     dry_run: bool = Field(description="Only check what would happen.")
 
@@ -41,8 +44,8 @@ class ProblemShown(BaseModel):
 
 
 class ImportReport(BaseModel):
-    format: ForeignFormat
-    family: TargetFamily
+    format: ImportFormat
+    family: FamilyOrAll
     into: str
     dry_run: bool
     read: int
@@ -52,7 +55,10 @@ class ImportReport(BaseModel):
     kept: int
     refused: int
     left_out: int
-    details: dict[str, int]
+    details: dict[str, int] = Field(
+        description="New entities, observations and relations of a graph; of an export of "
+        "Memory MCP, what is new of each kind."
+    )
     problems: list[ProblemShown] = Field(description=f"Up to {MAX_PROBLEMS_SHOWN} that were not imported, and why.")
     samples: list[str] = Field(description="The beginnings of the first memories.")
 
@@ -67,7 +73,7 @@ class JobShown(BaseModel):
     kind: JobKind
     name: str
     state: Literal["running", "done", "failed", "stopped"]
-    format: ForeignFormat | None
+    format: ImportFormat | None
     doing: str
     done: int
     total: int | None
@@ -87,8 +93,8 @@ class JobShown(BaseModel):
 
 class ImportShown(BaseModel):
     id: str
-    format: ForeignFormat
-    family: TargetFamily
+    format: ImportFormat
+    family: FamilyOrAll
     into: str
     source: str
     started_at: str

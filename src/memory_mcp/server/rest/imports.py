@@ -12,13 +12,13 @@ from fastapi import Request
 from memory_mcp.access import AuditEvent
 from memory_mcp.access.tenants import folder_of
 from memory_mcp.app import App
-from memory_mcp.caller import Caller, Scope
+from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.engines.files import uploads
-from memory_mcp.errors import NotFound
+from memory_mcp.errors import Forbidden, NotFound
 from memory_mcp.importers import FORMATS, ImportPlan, Report, found_items
-from memory_mcp.importers.model import FoundFile, FoundNote
+from memory_mcp.importers.model import OWN_FORMAT, FoundFile, FoundNote
 from memory_mcp.importers.operations import DEFAULT_DESTINATIONS
-from memory_mcp.importers.upload_reader import ReadLimits, read_upload
+from memory_mcp.importers.upload_reader import ReadLimits, ReadUpload, read_upload
 from memory_mcp.progress import ReportProgress
 from memory_mcp.search.snippets import beginning
 from memory_mcp.server.fair_routes import pools_of
@@ -84,7 +84,8 @@ async def undo_import(
     person.require(Scope.WRITE)
     person.require(Scope.DELETE)
     record = app.importers.history(person).get(import_id)
-    require(person, record.family, Scope.WRITE)
+    if record.family != "all":
+        require(person, record.family, Scope.WRITE)
     work = partial(_undo, app, person, import_id)
     return JobShown.of(
         _jobs(request).start(person.user, "undo", record.source, pools_of(request).pool(reads=False), work)
@@ -112,19 +113,45 @@ def _import(
     report_progress("Reading the file", 0, None)
     with read_upload(file, wanted.name, wanted.format, limits, folder, job.stop) as upload_read:
         job.format = upload_read.format
-        require(person, FORMATS[upload_read.format], Scope.WRITE)
-        into = wanted.into or DEFAULT_DESTINATIONS[FORMATS[upload_read.format]] or upload_read.format
-        plan = ImportPlan(upload_read.format, file, into, wanted.dry_run, upload_read.found, wanted.name)
-        report = app.importers.run(person, plan, report_progress)
-        samples = _samples(upload_read.found)
+        report, samples = _write(app, person, wanted, upload_read, file, report_progress)
     if not wanted.dry_run:
         uploads.delete(folder, f"{uploads.UPLOADS}/{wanted.upload}")
-        _record(app, person, "import", {"file": wanted.name, "into": into, "imported": report.imported})
+        _record(app, person, "import", {"file": wanted.name, "into": report.into, "imported": report.imported})
     return {"report": _shown(report) | {"samples": samples}}
 
 
+def _write(
+    app: App,
+    person: Caller,
+    wanted: ImportRequest,
+    upload_read: ReadUpload,
+    file: Path,
+    report_progress: ReportProgress,
+) -> tuple[Report, list[str]]:
+    """Import what was read, or compare it. Returns the report, and the beginnings of some memories."""
+    if upload_read.format == OWN_FORMAT:
+        _require_owner(person)
+        plan = ImportPlan(OWN_FORMAT, upload_read.found, "", wanted.dry_run, None, wanted.name)
+        return app.own_exports.run(person, plan, report_progress), []
+    family = FORMATS[upload_read.format]
+    require(person, family, Scope.WRITE)
+    into = wanted.into or DEFAULT_DESTINATIONS[family] or upload_read.format
+    plan = ImportPlan(upload_read.format, file, into, wanted.dry_run, upload_read.found, wanted.name)
+    return app.importers.run(person, plan, report_progress), _samples(upload_read.found)
+
+
+def _require_owner(person: Caller) -> None:
+    """The server itself parses an export of its own, so it must be trusted; other formats are parsed by a child."""
+    if person.user != LOCAL_USER:
+        raise Forbidden(
+            "This is an export of Memory MCP, which the owner of this server imports for you: "
+            "`memory-mcp import memory-mcp FILE --user NAME`."
+        )
+
+
 def _undo(app: App, person: Caller, id_: str, _: ImportJob, report_progress: ReportProgress) -> dict[str, Any]:
-    done = app.importers.undo(person, id_, report_progress)
+    is_own = app.importers.history(person).get(id_).format == OWN_FORMAT
+    done = app.own_exports.undo(person, id_) if is_own else app.importers.undo(person, id_, report_progress)
     _record(app, person, "import_undone", {"file": done.source, "removed": done.removed})
     return {"undone": {"removed": done.removed, "kept": done.kept}}
 

@@ -1,6 +1,7 @@
 """Lists for pages of the web app, beside the tools: notes by filter, the latest writes, a project's picture."""
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from memory_mcp.families.family import LastWrite
 from memory_mcp.families.notes.list_model import ListedPart, Order
 from memory_mcp.families.notes.model import Filter, NoteQuery, NoteState, Source, UpdatedCursor
 from memory_mcp.families.notes.review import COUNTED_STATES
+from memory_mcp.families.recall.origins import origins_of
 from memory_mcp.families.recall.references import family_of, open_reference
 from memory_mcp.families.references import Opened
 from memory_mcp.search import snippets
@@ -169,17 +171,35 @@ def recent_writes(
     """The latest writes, in every family."""
     person.require(Scope.READ)
     found = app.latest(person, offset + limit, family)
+    shown = found.writes[offset:]
     return WritesShown(
-        writes=[_write_shown(app, person, name, one, has_text=text) for name, one in found.writes[offset:]],
+        writes=_with_texts(app, person, shown) if text else [_write_shown(name, one) for name, one in shown],
         incomplete=[Unread(family=family, error=why) for family, why in found.incomplete.items()],
     )
 
 
-def _write_shown(app: App, person: Caller, family: str, write: LastWrite, *, has_text: bool) -> WriteShown:
-    opened = _opened(app, person, write.ref) if has_text else None
+def _with_texts(app: App, person: Caller, writes: Sequence[tuple[str, LastWrite]]) -> list[WriteShown]:
+    refs: dict[str, list[str]] = {}
+    for family, write in writes:
+        refs.setdefault(family, []).append(write.ref)
+    origins = origins_of(app.opened, person, refs)
+    return [
+        _write_shown(family, write, _opened(app, person, write.ref), origins.get((family, write.ref)))
+        for family, write in writes
+    ]
+
+
+def _write_shown(family: str, write: LastWrite, opened: Opened | None = None, origin: str | None = None) -> WriteShown:
     text = snippets.beginning(opened.content) if opened else ""
     author = opened.details if opened and family == "notes" else {}
-    return WriteShown(family=family, **vars(write), text=text, client=author.get("client"), source=author.get("source"))
+    return WriteShown(
+        family=family,
+        **vars(write),
+        text=text,
+        client=author.get("client"),
+        source=author.get("source"),
+        origin=origin,
+    )
 
 
 def _opened(app: App, person: Caller, ref: str) -> Opened | None:

@@ -6,9 +6,9 @@ Writes run as tool calls do. The local user can restore with either what was del
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request
+from fastapi import Query, Request
 from pydantic import Field
 
 from memory_mcp.access.tenants import folder_of
@@ -18,21 +18,23 @@ from memory_mcp.conversations import deletion as conversations
 from memory_mcp.engines.files.undo_copies import UndoCopies
 from memory_mcp.errors import Invalid
 from memory_mcp.families.family import Arguments, Call, OpenFamily, Tool
+from memory_mcp.families.recall.origins import last_writes_of
 from memory_mcp.families.recall.references import family_of, open_reference
 from memory_mcp.families.references import Edits
 from memory_mcp.server.arguments import MAX_FIELD_BYTES
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals, require
-from memory_mcp.server.rest.routes import user_router
-from memory_mcp.server.rest.shapes import (
-    MAX_REF_CHARS,
+from memory_mcp.server.rest.memory_shapes import (
     MemoryDeleted,
     MemoryDeletion,
     MemoryEdit,
     MemoryEdited,
-    MemoryRef,
     MemoryRestored,
+    MemoryWriteShown,
+    MemoryWritesShown,
 )
+from memory_mcp.server.rest.routes import user_router
+from memory_mcp.server.rest.shapes import MAX_REF_CHARS, MemoryRef
 from memory_mcp.server.rest.tools import run_tool, session_of
 
 
@@ -90,6 +92,19 @@ def restore(body: MemoryRef, request: Request, app: TheApp, person: ThePerson) -
     """Restore what was deleted last under a reference. 409 if something else has it by now."""
     given = {"ref": body.ref}
     return MemoryRestored.model_validate(_run(request, app, person, restore_memory, Scope.WRITE, OneRef, given))
+
+
+@user_router.get("/memories/writes", responses=refusals(404, 422))
+def writes_of_memory(
+    ref: Annotated[str, Query(max_length=MAX_REF_CHARS)],
+    app: TheApp,
+    person: ThePerson,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> MemoryWritesShown:
+    """Who wrote a memory, and when."""
+    one, _ = family_of(app.opened, person, ref)
+    found = last_writes_of(one, person, ref, limit)
+    return MemoryWritesShown(writes=[MemoryWriteShown.model_validate(vars(write)) for write in found])
 
 
 def delete_one(request: Request, app: App, person: Caller, ref: str, *, for_good: bool = False) -> dict[str, Any]:

@@ -268,6 +268,9 @@ class WriteShown(BaseModel):
     text: str = Field(description="Its beginning, if `text` was requested; empty for portals.")
     client: str | None = Field(description="Who wrote a note, if that is known and `text` was requested.")
     source: Source | None = Field(description="How a note came here, if `text` was requested.")
+    origin: str | None = Field(
+        description="Who last wrote it, such as `cursor with key laptop`, if that is recorded and `text` was requested."
+    )
 
 
 class Unread(BaseModel):
@@ -322,32 +325,6 @@ class MemoryRef(RequestBody):
         min_length=1,
         max_length=MAX_REF_CHARS,
     )
-
-
-class MemoryDeletion(MemoryRef):
-    for_good: bool = Field(False, description="Keep no copy: it cannot be restored.")
-
-
-class MemoryEdit(MemoryRef):
-    text: str = Field(
-        description="The new text; of an entity, its observations as a list in YAML or JSON.",
-        min_length=1,
-        max_length=MAX_FIELD_BYTES,
-    )
-    was: str = Field(description="The text before the edit.", max_length=MAX_FIELD_BYTES)
-
-
-class MemoryEdited(BaseModel):
-    ref: str
-
-
-class MemoryDeleted(BaseModel):
-    ref: str = Field(description="POST /api/memories/restore restores it.")
-
-
-class MemoryRestored(BaseModel):
-    ref: str
-    lost: str | None = Field(description="What could not be restored, such as relations to deleted entities.")
 
 
 class StorePath(BaseModel):

@@ -8,7 +8,7 @@ import { useResource } from '../resource'
 import { usePageTitle } from '../title'
 import { href } from '../urls'
 import { EntityRelations } from './entity-relations'
-import { editMemory, MemoryHeading, Origin, Source } from './memory'
+import { editMemory, MemoryHeading, Origin, Source, useWrites, WriteList } from './memory'
 
 interface Found {
   entity: Entity
@@ -51,6 +51,7 @@ interface ViewProps {
 
 function EntityView({ reference, project, found, reload }: ViewProps) {
   const { entity, relations } = found
+  const writes = useWrites(reference, entity.updated_at + entity.observations.length)
   const graph = href(['graph'], { project })
   const place = (
     <>
@@ -64,9 +65,10 @@ function EntityView({ reference, project, found, reload }: ViewProps) {
           Graph
         </a>
       </MemoryHeading>
-      <Origin place={place} created={entity.created_at} updated={entity.updated_at} />
+      <Origin place={place} created={entity.created_at} updated={entity.updated_at} writes={writes} />
       <Observations texts={entity.observations} />
       <EntityRelations project={project} name={entity.name} relations={relations} reload={reload} />
+      <WriteList writes={writes} />
       <Source reference={reference} value={found} />
     </article>
   )

@@ -5,7 +5,7 @@ import { Markdown } from '../markdown'
 import { useResource } from '../resource'
 import { usePageTitle } from '../title'
 import { href } from '../urls'
-import { editMemory, MemoryHeading, Origin, Source } from './memory'
+import { editMemory, MemoryHeading, Origin, Source, useWrites, WriteList } from './memory'
 
 interface Fact {
   key: string
@@ -30,11 +30,12 @@ export function FactPage({ reference, title }: { reference: string; title: strin
 }
 
 function FactView({ reference, fact }: { reference: string; fact: Fact }) {
+  const writes = useWrites(reference, fact.updated_at)
   const vault = <a href={href(['memories'], { family: 'vault' })}>A fact</a>
   return (
     <article class="note">
       <MemoryHeading reference={reference} title={fact.key} />
-      <Origin place={vault} created={fact.created_at} updated={fact.updated_at} />
+      <Origin place={vault} created={fact.created_at} updated={fact.updated_at} writes={writes} />
       {fact.tags.length > 0 && (
         <p>
           {fact.tags.map((tag) => (
@@ -45,6 +46,7 @@ function FactView({ reference, fact }: { reference: string; fact: Fact }) {
         </p>
       )}
       <Markdown text={fact.content} />
+      <WriteList writes={writes} />
       <Source reference={reference} value={fact} />
     </article>
   )

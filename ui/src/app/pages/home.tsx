@@ -1,5 +1,5 @@
 import type { VNode } from 'preact'
-import { useMemo } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import { Chart } from '../../shared/chart'
 import { number } from '../../shared/format'
 import { get } from '../api'
@@ -27,20 +27,25 @@ const DEFAULT_RANGE = '30d'
 const WRITE_CHANGES = { ...MEMORY_CHANGES, topics: ['stores'] }
 
 const RECENT_LIMIT = 30
+const MAX_RECENT = 100
 
 export function Home() {
   const overview = useResource(() => get('/api/overview'), [], WRITE_CHANGES)
-  const recent = useResource(
-    () => get('/api/recent', { query: { limit: RECENT_LIMIT, text: true } }),
-    [],
-    WRITE_CHANGES,
-  )
+  const [limit, setLimit] = useState(RECENT_LIMIT)
+  const recent = useResource(() => get('/api/recent', { query: { limit, text: true } }), [limit], WRITE_CHANGES)
+  const showEarlier = limit < MAX_RECENT && (recent.value?.writes.length ?? 0) >= limit
   const isNew = overview.value !== undefined && recent.value?.writes.length === 0 && !recent.value.incomplete.length
   return (
     <>
       <h1>Home</h1>
       <SearchBox />
-      {isNew ? <FirstSteps /> : <Await resource={recent}>{(found) => <RecentWrites {...found} />}</Await>}
+      {isNew ? (
+        <FirstSteps />
+      ) : (
+        <Await resource={recent}>
+          {(found) => <RecentWrites {...found} showEarlier={showEarlier ? () => setLimit(MAX_RECENT) : undefined} />}
+        </Await>
+      )}
       {!isNew && <Attention />}
       <Await resource={overview}>{(found) => <Totals overview={found} />}</Await>
       {!isNew && <Activity />}
@@ -204,6 +209,7 @@ function TimeChart({ title, rangeLabel, days, empty, points, lines, link }: Time
         <Chart
           x={x}
           series={series}
+          isLocal
           timeRange={[now - days * 24 * HOUR_S, now]}
           label={`${title} over ${rangeLabel}`}
         />

@@ -14,11 +14,13 @@ export const FORMAT_NAMES: Record<Format, string> = {
   'server-memory': 'a graph of server-memory',
   'mcp-memory-service': 'a file of mcp-memory-service',
   mem0: 'an export of mem0 or OpenMemory',
+  'memory-mcp': 'an export of Memory MCP, with every kind of memory',
 }
 const KINDS: Record<Report['family'], [one: string, many: string, into: string]> = {
   notes: ['note', 'notes', 'Into the namespace'],
   stores: ['file', 'files', 'Into the store'],
   graph: ['entity or relation', 'entities and relations', 'Into the project'],
+  all: ['memory', 'memories', ''],
 }
 
 interface Props {
@@ -59,6 +61,7 @@ export function ImportCheck({ report, name, onCheck, onImport, onCancel }: Props
         )}
         {!lines.some(([some]) => some) && <li>There is nothing in it.</li>}
       </ul>
+      {report.family === 'all' && <NewOfEachKind details={report.details} />}
       {report.samples.length > 0 && (
         <p class="mut">
           Such as: {report.samples.map((text) => `“${text}”`).join(', ')}
@@ -67,9 +70,11 @@ export function ImportCheck({ report, name, onCheck, onImport, onCancel }: Props
       )}
       <Problems report={report} isOpen={!count} />
       <div class="bar">
-        <label>
-          {intoLabel} <input value={into} maxLength={200} onInput={(event) => setInto(event.currentTarget.value)} />
-        </label>
+        {intoLabel && (
+          <label>
+            {intoLabel} <input value={into} maxLength={200} onInput={(event) => setInto(event.currentTarget.value)} />
+          </label>
+        )}
         <FormatChoice format={report.format} onChoose={(format) => onCheck(format, '')} />
       </div>
       <div class="bar">
@@ -86,6 +91,12 @@ export function ImportCheck({ report, name, onCheck, onImport, onCancel }: Props
       </div>
     </>
   )
+}
+
+/** What is new in an export of Memory MCP. */
+function NewOfEachKind({ details }: { details: Report['details'] }) {
+  const shown = Object.entries(details).map(([kind, count]) => `${number(count)} ${kind}`)
+  return shown.length ? <p class="mut">New: {shown.join(', ')}.</p> : null
 }
 
 interface FormatChoiceProps {

@@ -25,6 +25,7 @@ const GUIDES: [string, string][] = [
   ['Claude', 'Settings, Privacy, Export data. Drop the zip that you get by e-mail.'],
   ['A list of memories', 'Ask your assistant to list every memory, one per line, and drop it as a text file.'],
   ['server-memory', 'Drop its memory.jsonl. It becomes a graph.'],
+  ['Memory MCP itself', 'Drop the zip of “Your memories” below, or the folder that memory-mcp export made.'],
   ['mem0, OpenMemory, mcp-memory-service, basic-memory', 'Drop the export, the database file or the folder.'],
 ]
 
@@ -140,6 +141,7 @@ function Outcome({ job }: { job: Job | null }) {
 }
 
 function destinationHref({ family, into }: { family: string; into: string }): string {
+  if (family === 'all') return '/memories'
   if (family === 'notes') return href(['memories'], { family: 'notes', namespace: into, source: 'import' })
   return family === 'stores' ? href(['stores', into]) : href(['graph'], { project: into })
 }
@@ -286,7 +288,9 @@ function History({ imports, job, reload }: ImportCardProps & { imports: ImportRe
           title={`Undo the import of ${asked.source}?`}
           text={
             'What it added is deleted, and what it updated gets its former text. Memories that were changed since ' +
-            'stay. To get them back, import the file again.'
+            (asked.family === 'all'
+              ? 'stay. Deleted notes can be restored on the page Memories.'
+              : 'stay. To get them back, import the file again.')
           }
           cancelLabel="Keep them"
           confirmLabel="Undo the import"

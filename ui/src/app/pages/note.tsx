@@ -19,7 +19,8 @@ import { Await, useResource } from '../resource'
 import { back, navigate, route } from '../router'
 import { usePageTitle } from '../title'
 import { href } from '../urls'
-import { deleteMemory, restoreMemory } from './memory'
+import { originLabel } from '../writes'
+import { deleteMemory, restoreMemory, useWrites, WriteList } from './memory'
 import { NoteHistory } from './note-history'
 import { NoteLinks } from './note-links'
 
@@ -136,7 +137,8 @@ function EditNote({ note, reload }: Props) {
     const current = fieldsOf(await tool('memory_get', { id: note.id }))
     const conflicts = conflictingFields(seen ?? base, fields, current)
     if (conflicts.length) throw new EditConflict(current, conflicts)
-    await tool('memory_update', { id: note.id, ...changedFields(base, fields) })
+    const changed = changedFields(base, fields)
+    if (Object.keys(changed).length) await tool('memory_update', { id: note.id, ...changed })
     return () => {
       toast('Saved')
       close()
@@ -173,6 +175,7 @@ const authorOf = (note: Note) => (note.source === 'ui' ? 'written here' : `from 
 
 function NoteView({ note, reload }: Props) {
   const reference = noteRef(note.id)
+  const writes = useWrites(reference, note.updated_at)
   const restore = () => restoreMemory(reference, note.title).then(reload)
   usePageTitle(note.title)
   return (
@@ -199,6 +202,7 @@ function NoteView({ note, reload }: Props) {
       </div>
       <p class="mut">
         {note.namespace} · importance {note.importance.toFixed(1)} · {authorOf(note)} · {ago(note.updated_at)}
+        {note.origin && ` · last by ${originLabel(note.origin)}`}
         {note.archived ? ' · deleted' : ''}
         {note.expires_at && ` · expires ${shortTime(note.expires_at)}`}
       </p>
@@ -210,6 +214,7 @@ function NoteView({ note, reload }: Props) {
       <Tags note={note} />
       <Markdown text={note.content} namespace={note.namespace} />
       <NoteLinks note={note} reload={reload} />
+      <WriteList writes={writes} />
     </article>
   )
 }

@@ -4,7 +4,7 @@ import { useDraft } from '../../shared/draft'
 import { bytes, errorMessage, number, plural } from '../../shared/format'
 import { showError, toast } from '../../shared/toast'
 import { DeletePermanently, focus } from '../../viewer/delete-permanently'
-import { ACCEPTED } from '../../viewer/files'
+import { ACCEPTED, tableName } from '../../viewer/files'
 import { ImportForm } from '../../viewer/import-form'
 import { formatViewState, parseViewState, type Permissions, type ViewState } from '../../viewer/view-state'
 import { Viewer } from '../../viewer/viewer'
@@ -88,8 +88,8 @@ function PortalList() {
             </div>
           ) : (
             <p class="empty">
-              There is no portal yet. An agent creates one to store a table
-              {permissions.write ? '; or create one from a file, below' : ''}.
+              There is no portal yet. A portal is a set of tables, such as your expenses: an agent creates one
+              {permissions.write ? ', or you do from a file, below' : ''}.
             </p>
           )
         }
@@ -104,6 +104,10 @@ function NewPortal() {
   const [name, setName] = useState('')
   const [file, setFile] = useState<File | null>(null)
   const [isImporting, setImporting] = useState(false)
+  const choose = (chosen: File | null) => {
+    setFile(chosen)
+    if (chosen) setName((given) => given || tableName(chosen.name))
+  }
   const [namespace, portal] = (name.includes('/') ? name : `default/${name}`).split('/') as [string, string]
   if (file && isImporting)
     return (
@@ -128,7 +132,16 @@ function NewPortal() {
       }}
     >
       <label>
-        New portal{' '}
+        New tables from a file{' '}
+        <input
+          required
+          type="file"
+          accept={ACCEPTED}
+          onChange={(event) => choose(event.currentTarget.files?.[0] ?? null)}
+        />
+      </label>
+      <label>
+        in the portal{' '}
         <input
           required
           value={name}
@@ -136,15 +149,6 @@ function NewPortal() {
           pattern="[^\/]+(\/[^\/]+)?"
           title="A name, or namespace/name"
           onInput={(event) => setName(event.currentTarget.value.trim())}
-        />
-      </label>
-      <label>
-        from a file{' '}
-        <input
-          required
-          type="file"
-          accept={ACCEPTED}
-          onChange={(event) => setFile(event.currentTarget.files?.[0] ?? null)}
         />
       </label>
       <button class="primary">Next</button>

@@ -1,8 +1,7 @@
 // What agents and people wrote last: by day, then by who wrote it, with the text.
 import { useState } from 'preact/hooks'
-import { number, shortTime } from '../../shared/format'
+import { localClock, number } from '../../shared/format'
 import type { Schemas } from '../../shared/api-types'
-import { SOURCES } from '../note-filters'
 import { kindLabel } from '../families'
 import { plainText } from '../plain-text'
 import { isConversation, refHref, shownTitle } from '../refs'
@@ -11,7 +10,11 @@ import { byDayAndAuthor, dayLabel, type Write } from '../writes'
 
 const MAX_SHOWN = 5 // of an author on a day, before "more"
 
-export function RecentWrites({ writes, incomplete }: Schemas['WritesShown']) {
+interface Props {
+  showEarlier: (() => void) | undefined // if there are more
+}
+
+export function RecentWrites({ writes, incomplete, showEarlier }: Schemas['WritesShown'] & Props) {
   return (
     <section class="writes" aria-label="Recent writes">
       <h2>What was learned</h2>
@@ -28,23 +31,21 @@ export function RecentWrites({ writes, incomplete }: Schemas['WritesShown']) {
           {family}: {error}
         </p>
       ))}
-      <p>
+      <p class="bar">
+        {showEarlier && <button onClick={showEarlier}>Show earlier writes</button>}
         <a href="/memories">All memories</a>
       </p>
     </section>
   )
 }
 
-const authorLabel = (author: string) =>
-  Object.hasOwn(SOURCES, author) ? SOURCES[author as keyof typeof SOURCES] : author
-
 function AuthorWrites({ author, writes }: { author: string; writes: Write[] }) {
   const [isLong, setLong] = useState(false)
   const more = writes.length - MAX_SHOWN
   return (
     <>
-      <h4 class="mut">{authorLabel(author)}</h4>
-      <ul class="list">
+      <h4 class="mut">{author}</h4>
+      <ul class="list" aria-label={author}>
         {(isLong ? writes : writes.slice(0, MAX_SHOWN)).map((write) => (
           <WriteItem key={write.ref} write={write} />
         ))}
@@ -67,7 +68,7 @@ function WriteItem({ write }: { write: Write }) {
         <a class="quiet" href={href(['memories'], { family: write.family })}>
           {isConversation(write.ref) ? 'conversation' : kindLabel(write.family)}
         </a>{' '}
-        · <time dateTime={write.at}>{shortTime(write.at).slice(11)}</time>
+        · <time dateTime={write.at}>{localClock(new Date(write.at))}</time>
       </span>
       {text && text !== write.title && <span class="snippet">{text}</span>}
     </li>

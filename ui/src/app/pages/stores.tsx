@@ -7,7 +7,10 @@ import { get, post, tool } from '../api'
 import { Markdown } from '../markdown'
 import { Await, useResource } from '../resource'
 import { navigate, route } from '../router'
+import { fileRef } from '../refs'
 import { href } from '../urls'
+import { originLabel } from '../writes'
+import { useWrites, WriteList } from './memory'
 import { EditFile, fileHref, NewFile } from './store-editor'
 
 type StoreFile = ToolResult<'get_memory'>
@@ -187,14 +190,27 @@ function FileView({ store, path }: FileProps) {
           </a>
           <DeleteButton store={store} path={path} />
         </div>
-        <p class="mut">{describe(found)}</p>
-        <Markdown text={found.content} />
+        <FileText store={store} path={path} file={found} />
       </article>
     )
   return (
     <Await resource={file} keepStale={isEditing}>
       {render}
     </Await>
+  )
+}
+
+function FileText({ store, path, file }: FileProps & { file: StoreFile }) {
+  const writes = useWrites(fileRef(store, path), file.metadata.updated_at ?? '')
+  return (
+    <>
+      <p class="mut">
+        {describe(file)}
+        {writes.length > 0 && ` · last by ${originLabel(writes[0]!.origin)}`}
+      </p>
+      <Markdown text={file.content} />
+      <WriteList writes={writes} />
+    </>
   )
 }
 
