@@ -42,7 +42,7 @@ test: setup ## Run the tests
 
 test-postgres: setup ## Run the tests of what PostgreSQL can keep, on a PostgreSQL that they start
 	MEMORY_TEST_ENGINES=postgres $(PYTEST) tests/engines/postgres tests/families/vault tests/families/notes tests/families/graph \
-		tests/write_journal tests/search_index tests/access tests/sessions tests/sync/test_hub.py tests/deploy/test_servers.py tests/test_tenants.py $(ARGS)
+		tests/conversations tests/write_journal tests/search_index tests/access tests/sessions tests/sync/test_hub.py tests/deploy/test_servers.py tests/test_tenants.py $(ARGS)
 
 soak-postgres: setup ## Run two servers on one PostgreSQL, kill one every ten seconds and restart the database: lost notes (SOAK_SECONDS)
 	$(BIN)/python -m benchmarks.soak_postgres $(if $(SOAK_SECONDS),--seconds $(SOAK_SECONDS)) $(ARGS)

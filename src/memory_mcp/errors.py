@@ -10,6 +10,7 @@ AppError            the caller may read the message
   RateLimited       too many requests, try later          (rate_limited)
   Unavailable       a disk, model or peer is down         (unavailable)
     Unusable        a file is damaged or unreadable       (unavailable)
+    TransactionLost the database undid the transaction    (unavailable)
 
 Each carries a `code` that programs can rely on, `data` that goes with it, and texts for two kinds of readers: `message`
 says what is wrong, and names no tool or argument of MCP; `hint` says which tool a model calls next, `people_hint` what
@@ -148,6 +149,11 @@ class RateLimited(AppError):
 
 class Unavailable(AppError):
     code = "unavailable"
+
+
+class TransactionLost(Unavailable):
+    """The database undid a transaction that had begun: its connection was lost, or another change came first. The same
+    work may succeed at once (retries.py)."""
 
 
 class Unusable(Unavailable):

@@ -7,10 +7,18 @@ import pytest
 from memory_mcp.app import App, answer_hook
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.families.notes.model import Filter, Note, NoteQuery
+from tests.postgres import ENGINES
+from tests.postgres import database_url as database_url
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 
 Hook = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def options() -> dict[str, Any]:
+    """With PostgreSQL, the families that it can have."""
+    return {"families": "vault,notes,graph,recall"} if "postgres" in ENGINES else {}
 
 
 @pytest.fixture

@@ -172,7 +172,7 @@ def open_app(
     with ExitStack() as stack:
         if settings.database_url:
             check_settings(settings, families, served)
-        kinds = [kind for family in families.values() for kind in family.databases]
+        kinds = [CONVERSATIONS_FILE, *(kind for family in families.values() for kind in family.databases)]
         own = open_server_databases(settings, clock, stack, kinds)
         changes = Changes()
         peers = create_peers(settings)
@@ -249,7 +249,7 @@ def _create_conversations(context: Context) -> Conversations:
     operations = {name: one.operations for name, one in context.opened.items()}
     families = Families(operations["notes"], operations["graph"], operations["stores"], operations["recall"])
     notify = partial(context.changes.publish_topic, topic="conversations")
-    return Conversations(families, context.tenants(CONVERSATIONS_FILE), context.settings, context.clock, notify)
+    return Conversations(families, context.user_databases(CONVERSATIONS_FILE), context.settings, context.clock, notify)
 
 
 def _create_sessions(settings: Settings, own: ServerDatabases) -> Sessions:

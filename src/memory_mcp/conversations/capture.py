@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 from uuid import UUID, uuid5
 
-from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.clock import Clock, instant, precise_stamp
 from memory_mcp.conversations import redaction, storage, transcripts
 from memory_mcp.conversations.model import SOURCE, Conversation, HookCall, HookProject, Message
 from memory_mcp.conversations.transcripts import Reading
+from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.families.notes import Notes
 from memory_mcp.families.notes.model import Author, Filter, NewNote
 
@@ -37,7 +37,7 @@ class Progress:
 
 
 class Capture:
-    def __init__(self, notes: Notes, files: Tenants, days: int, clock: Clock) -> None:
+    def __init__(self, notes: Notes, files: UserDatabases, days: int, clock: Clock) -> None:
         """Messages are kept for so many days."""
         self._notes = notes
         self._files = files

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.conversations import storage
 from memory_mcp.conversations.model import SOURCE, HookProject
+from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.families.family import Call
 from memory_mcp.families.notes import Notes
@@ -22,7 +22,7 @@ def is_ref(ref: str) -> bool:
 
 
 class Deletion:
-    def __init__(self, notes: Notes, files: Tenants) -> None:
+    def __init__(self, notes: Notes, files: UserDatabases) -> None:
         self._notes = notes
         self._files = files
 

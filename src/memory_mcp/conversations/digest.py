@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from memory_mcp import tokens
-from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.conversations import storage
 from memory_mcp.conversations.model import SOURCE, ConversationFilter, GivenMemory, HookCall, HookProject
 from memory_mcp.conversations.texts import FRAME_TOKENS, day, one_line
+from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.errors import AppError
 from memory_mcp.families.graph import Graph
 from memory_mcp.families.graph.model import ref_of as entity_ref
@@ -60,7 +60,7 @@ class Digest:
 
 
 class Digests:
-    def __init__(self, notes: Notes, graph: Graph, stores: Stores, files: Tenants) -> None:
+    def __init__(self, notes: Notes, graph: Graph, stores: Stores, files: UserDatabases) -> None:
         self._notes = notes
         self._graph = graph
         self._stores = stores

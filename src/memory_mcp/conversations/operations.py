@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.clock import Clock
 from memory_mcp.conversations import projects, storage
@@ -17,6 +16,7 @@ from memory_mcp.conversations.model import Conversation, GivenMemory, HookAnswer
 from memory_mcp.conversations.reader import ConversationReader
 from memory_mcp.conversations.suggestions import PromptContext, Suggestions
 from memory_mcp.conversations.texts import counted_messages, framed
+from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.families.graph import Graph
 from memory_mcp.families.notes import Notes
 from memory_mcp.families.recall import Recall
@@ -35,7 +35,7 @@ class Families:
 
 class Conversations:
     def __init__(
-        self, families: Families, files: Tenants, settings: Settings, clock: Clock, notify: Callable[[str], None]
+        self, families: Families, files: UserDatabases, settings: Settings, clock: Clock, notify: Callable[[str], None]
     ) -> None:
         """`notify` is called with a user whose list of conversations changed, or of what was given to them."""
         self._files = files

@@ -1,11 +1,10 @@
 """Reading conversations: lists of them, their messages, and what was given to models."""
 
-from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.conversations import storage
 from memory_mcp.conversations.model import SOURCE, Conversation, ConversationCursor, ConversationFilter, GivenMemories
 from memory_mcp.conversations.texts import counted_messages
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.transactions import UserDatabase, UserDatabases
 from memory_mcp.errors import NotFound
 from memory_mcp.families.family import LastWrite
 from memory_mcp.families.notes import Notes
@@ -14,7 +13,7 @@ from memory_mcp.families.notes.model import Filter, Note
 
 
 class ConversationReader:
-    def __init__(self, notes: Notes, files: Tenants) -> None:
+    def __init__(self, notes: Notes, files: UserDatabases) -> None:
         self._notes = notes
         self._files = files
 
@@ -67,5 +66,5 @@ class ConversationReader:
         with self._db(caller).read() as tx:
             return storage.given_counts(tx, ids)
 
-    def _db(self, caller: Caller) -> Database:
+    def _db(self, caller: Caller) -> UserDatabase:
         return self._files.database(caller.user)

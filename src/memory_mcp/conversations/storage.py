@@ -27,18 +27,19 @@ def get(tx: Read, id_: str) -> Conversation | None:
 
 def begin_capture(tx: Write, call: HookCall, project: str) -> Conversation:
     """Record that a transcript has messages to store. One with another path is read from its start."""
-    path = str(call.transcript)
+    path, now = str(call.transcript), tx.precise_stamp
     named = {"id": call.conversation, "client": call.client, "project": project, "path": path}
     tx.all(
         """
         INSERT INTO conversations
             (id, client, project, transcript, folder, started_at, last_at, compacted_at, is_unfinished)
-        VALUES (:id, :client, :project, :path, :folder, :now, :now, iif(:is_compaction, :now, NULL), 1)
+        VALUES (:id, :client, :project, :path, :folder, :now, :now, :compacted_at, 1)
         ON CONFLICT (id) DO UPDATE SET
-            read_bytes = iif(transcript IS :path, read_bytes, 0), transcript = :path, folder = :folder,
-            compacted_at = iif(:is_compaction, :now, compacted_at), is_unfinished = 1
+            read_bytes = CASE WHEN conversations.transcript = :path THEN conversations.read_bytes ELSE 0 END,
+            transcript = excluded.transcript, folder = excluded.folder,
+            compacted_at = coalesce(excluded.compacted_at, conversations.compacted_at), is_unfinished = 1
         """,
-        named | {"folder": str(call.folder), "now": tx.precise_stamp, "is_compaction": call.is_compaction},
+        named | {"folder": str(call.folder), "now": now, "compacted_at": now if call.is_compaction else None},
     )
     row = tx.one(f"SELECT {_CONVERSATION} FROM conversations WHERE id = :id", {"id": call.conversation})
     return _conversation(row or ())
@@ -53,8 +54,9 @@ def advance(
         """
         UPDATE conversations SET
             read_bytes = :read_bytes, last_note = :last_note, messages = messages + :added,
-            title = iif(title = '', :title, title), last_at = iif(messages = 0, :last_at, max(last_at, :last_at)),
-            started_at = min(started_at, :first_at)
+            title = CASE title WHEN '' THEN :title ELSE title END,
+            last_at = CASE WHEN messages = 0 OR last_at < :last_at THEN :last_at ELSE last_at END,
+            started_at = CASE WHEN started_at > :first_at THEN :first_at ELSE started_at END
         WHERE id = :id AND is_deleted = 0 RETURNING id
         """,
         {
@@ -88,8 +90,10 @@ def page(
     """Those with stored messages that match a filter, the last first."""
     where = f"""
         {_HAS_MESSAGES} AND (last_at < :last_at OR last_at = :last_at AND id > :id)
-        AND (:project IS NULL OR project = :project) AND (:client IS NULL OR client = :client)
-        AND (:after IS NULL OR last_at >= :after) AND (:before IS NULL OR last_at < :before)
+        AND (CAST(:project AS TEXT) IS NULL OR project = :project)
+        AND (CAST(:client AS TEXT) IS NULL OR client = :client)
+        AND (CAST(:after AS TEXT) IS NULL OR last_at >= :after)
+        AND (CAST(:before AS TEXT) IS NULL OR last_at < :before)
     """
     last = {"after": chosen.last.after, "before": chosen.last.before}
     return _all(tx, where, {"project": chosen.project, "client": chosen.client, "limit": limit} | last | vars(after))
@@ -115,7 +119,7 @@ def _all(tx: Read, where: str, values: dict[str, Any]) -> list[Conversation]:
 def mark_deleted(tx: Write, ids: Collection[str], *, is_deleted: bool) -> None:
     tx.all(
         "UPDATE conversations SET is_deleted = :deleted WHERE id IN (SELECT value FROM json_each(:ids))",
-        {"ids": json.dumps(list(ids)), "deleted": is_deleted},
+        {"ids": json.dumps(list(ids)), "deleted": int(is_deleted)},
     )
 
 
@@ -136,10 +140,11 @@ def matching(tx: Read, project: str | None, *, include_deleted: bool) -> list[st
     """The ids of the conversations of a project, or of all."""
     rows = tx.all(
         """
-        SELECT id FROM conversations WHERE (:project IS NULL OR project = :project) AND is_deleted <= :deleted
-            AND (messages > 0 OR :deleted)
+        SELECT id FROM conversations
+        WHERE (CAST(:project AS TEXT) IS NULL OR project = :project) AND is_deleted <= :deleted
+            AND (messages > 0 OR :deleted = 1)
         """,
-        {"project": project, "deleted": include_deleted},
+        {"project": project, "deleted": int(include_deleted)},
     )
     return [id_ for (id_,) in rows]
 
@@ -162,13 +167,13 @@ def add_given(tx: Write, call: HookCall, project: str, memories: Sequence[GivenM
     tx.all(
         """
         INSERT INTO given_memories (conversation, project, event, ref, why, at)
-        SELECT :id, :project, :event, value ->> 0, value ->> 1, :now FROM json_each(:memories)
+        SELECT :id, :project, :event, value ->> 'ref', value ->> 'why', :now FROM json_each(:memories)
         """,
         {
             "id": call.conversation,
             "project": project,
             "event": call.event,
-            "memories": json.dumps([(one.ref, one.why) for one in memories]),
+            "memories": json.dumps([{"ref": one.ref, "why": one.why} for one in memories]),
             "now": tx.precise_stamp,
         },
     )
@@ -180,7 +185,8 @@ def given_memories(tx: Read, conversation: str | None, before: int | None, limit
         """
         SELECT min(seq), conversation, max(project), event, at, json_group_array(json_array(ref, why) ORDER BY seq)
         FROM given_memories
-        WHERE (:conversation IS NULL OR conversation = :conversation) AND (:before IS NULL OR seq < :before)
+        WHERE (CAST(:conversation AS TEXT) IS NULL OR conversation = :conversation)
+            AND (CAST(:before AS BIGINT) IS NULL OR seq < :before)
         GROUP BY conversation, event, at ORDER BY min(seq) DESC LIMIT :limit
         """,
         {"conversation": conversation, "before": before, "limit": limit},

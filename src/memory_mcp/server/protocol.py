@@ -64,7 +64,7 @@ class McpServer:
         self.app = app
         self.listeners = Listeners(app.settings.max_user_streams)
         self.connected = ConnectedClients(app.clients)
-        self.tool_calls = ToolCalls(app.families, app.access.audit, app.changes)
+        self.tool_calls = ToolCalls(app.families, app.access.audit, app.changes, repeats_lost=app.postgres is not None)
         self.tool_calls.on_call.append(_count(app))
         self.end_session: Callable[[str], None] = lambda session_id: None  # of Streamable HTTP with a handshake
         self._tools = ToolList(app.families, in_spec=app.settings.portal_names == "spec")

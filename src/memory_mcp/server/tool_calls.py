@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from memory_mcp import retries
 from memory_mcp.access import Audit, AuditEvent
 from memory_mcp.changes import Changes
 from memory_mcp.errors import AppError, Unavailable
@@ -33,10 +34,14 @@ class FinishedCall:
 class ToolCalls:
     """The one entry of every tool call and every write over REST: scope, arguments, the tool itself, audit, notices."""
 
-    def __init__(self, families: Mapping[str, Family[Any]], audit: Audit, changes: Changes) -> None:
+    def __init__(
+        self, families: Mapping[str, Family[Any]], audit: Audit, changes: Changes, *, repeats_lost: bool = False
+    ) -> None:
+        """`repeats_lost`: calls whose transaction was lost by the database are repeated, where that is safe."""
         self._families = families
         self._audit = audit
         self._changes = changes
+        self._repeats_lost = repeats_lost
         self.on_call: list[Callable[[FinishedCall], None]] = []
 
     def run(self, call: Call[Any], tool: Tool, given: Mapping[str, Any] | None) -> Any:
@@ -47,7 +52,10 @@ class ToolCalls:
         try:
             call.caller.require(tool.needs)
             parsed = arguments.parse(tool, given, partial(find_owner, self._families, call.caller))
-            answer = tool.run(call, parsed)
+            if self._repeats_lost:
+                answer = retries.run(partial(tool.run, call, parsed), reads_only=tool.reads_only)
+            else:
+                answer = tool.run(call, parsed)
             error = None
         except AppError as exc:
             error = exc.code

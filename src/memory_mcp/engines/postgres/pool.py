@@ -9,12 +9,13 @@ import psycopg
 from psycopg import RawCursor
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from memory_mcp import retries
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.engines.postgres import migrations, values
 from memory_mcp.engines.postgres.migrations import APP_ROLE
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.engines.transactions import PoolStats
-from memory_mcp.errors import Unavailable, Unusable
+from memory_mcp.errors import TransactionLost, Unavailable, Unusable
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 Statement = tuple[str, Sequence[Any]]
@@ -99,18 +100,21 @@ class PostgresPool:
         with self._translate_errors():
             connection = self._begin([(begin, ()), setup, *after])
         try:
-            with self._translate_errors():
+            with self._translate_errors(has_begun=True):
                 yield connection
         except BaseException:
             self._finish(connection, "ROLLBACK")
             raise
-        with self._translate_errors(in_doubt=not begin.endswith("READ ONLY")):
+        is_read = begin.endswith("READ ONLY")
+        with self._translate_errors(has_begun=True, in_doubt=not is_read):
             self._finish(connection, "COMMIT")
+        if not is_read:
+            retries.record_commit()
 
     @contextmanager
-    def _translate_errors(self, *, in_doubt: bool = False) -> Iterator[None]:
+    def _translate_errors(self, *, has_begun: bool = False, in_doubt: bool = False) -> Iterator[None]:
         try:
-            with translate_errors(in_doubt=in_doubt):
+            with translate_errors(has_begun=has_begun, in_doubt=in_doubt):
                 yield
         except Unavailable as exc:
             if isinstance(exc.__cause__, psycopg.Error):
@@ -163,14 +167,15 @@ def _configure(connection: Connection) -> None:
 
 
 @contextmanager
-def translate_errors(*, in_doubt: bool = False) -> Iterator[None]:
-    """Raise our errors for those of the driver. `in_doubt`: the transaction may have been committed."""
+def translate_errors(*, has_begun: bool = False, in_doubt: bool = False) -> Iterator[None]:
+    """Raise our errors for those of the driver. `has_begun`: the transaction is lost. `in_doubt`: it may have been
+    committed."""
     try:
         yield
     except psycopg.errors.LockNotAvailable as exc:
         raise Unavailable("The memory is busy: another write takes too long. Nothing was changed; try again.") from exc
     except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected) as exc:
-        raise Unavailable("The memory is busy: another change came first. Nothing was changed; try again.") from exc
+        raise TransactionLost("The memory is busy: another change came first. Nothing was changed; try again.") from exc
     except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory) as exc:
         raise Unavailable("The database is out of space. Nothing was changed; free some space and try again.") from exc
     except (psycopg.OperationalError, PoolTimeout) as exc:
@@ -180,6 +185,7 @@ def translate_errors(*, in_doubt: bool = False) -> Iterator[None]:
                 "before you repeat it.",
                 may_have_happened=True,
             ) from exc
-        raise Unavailable("The database cannot be reached. Nothing was changed; try again.") from exc
+        error = TransactionLost if has_begun else Unavailable
+        raise error("The database cannot be reached. Nothing was changed; try again.") from exc
     except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege) as exc:
         raise Unusable("The tables of the database are not those of this program. Restart the server.") from exc
