@@ -44,7 +44,7 @@ test-postgres: setup ## Run the tests of what PostgreSQL can keep, on a PostgreS
 	MEMORY_TEST_ENGINES=postgres $(PYTEST) tests/engines/postgres tests/families/vault tests/families/notes tests/families/graph \
 		tests/conversations tests/write_journal tests/search_index tests/access tests/sessions tests/sync/test_hub.py tests/deploy/test_servers.py tests/test_tenants.py $(ARGS)
 
-soak-postgres: setup ## Run two servers on one PostgreSQL, kill one every ten seconds and restart the database: lost notes (SOAK_SECONDS)
+soak-postgres: setup ## Run four servers behind nginx on one PostgreSQL, kill one every ten seconds, crash the database and fail over to its replica: lost notes, calls a second (SOAK_SECONDS)
 	$(BIN)/python -m benchmarks.soak_postgres $(if $(SOAK_SECONDS),--seconds $(SOAK_SECONDS)) $(ARGS)
 
 soak-tests: setup ## Run the tests with every exhaustive case; `make test` runs a sample of them

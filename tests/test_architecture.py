@@ -21,6 +21,7 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "clock",
         "time_spans",
         "cancellation",
+        "retries",
         "progress",
         "changes",
         "names",

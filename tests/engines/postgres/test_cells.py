@@ -226,14 +226,14 @@ def test_a_cell_that_does_not_answer_delays_no_other(
     databases: Databases, postgres_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, cells = databases.moves.cells.directory, databases.moves.cells
-    asked, release, attempts = threading.Event(), threading.Event(), list[str]()
+    connecting, release, attempts = threading.Event(), threading.Event(), list[str]()
     open_pool = PostgresPool.open
 
     def answer_late(pool: PostgresPool, table_sets: Sequence[TableSet]) -> None:
         attempts.append(pool._url)
         if pool._url != databases.other:
             return open_pool(pool, table_sets)
-        asked.set()
+        connecting.set()
         release.wait()
         raise Unavailable("The database cannot be reached.")
 
@@ -241,7 +241,7 @@ def test_a_cell_that_does_not_answer_delays_no_other(
         patched.setattr(PostgresPool, "open", answer_late)
         directory.add("third", third)
         waiting = [threads.submit(cells.pool, "other") for _ in range(2)]
-        asked.wait()
+        connecting.wait()
         assert cells.pool("third").stats().failures == 0  # while the other cell has not answered
         release.set()
         assert [type(one.exception()) for one in waiting] == [Unavailable] * 2
