@@ -233,7 +233,8 @@ def test_wrong_settings_are_reported_as_ever(tmp_path: Path) -> None:
 
 
 def test_an_http_server_serves_relays_too(tmp_path: Path, connect: Connect) -> None:
-    with http_server(tmp_path, "--shared", "auto", "--embedder", "none") as http:
+    of_http = ["--user-handshakes", "7", "--drain-seconds", "1"]  # settings that relays need not share
+    with http_server(tmp_path, "--shared", "auto", "--embedder", "none", *of_http) as http:
         client = connect()
         client.call("commit_memory", scope="vault", key="k", content="over stdio")
         assert http.modern_call("search_memories", query="stdio")["results"][0]["key"] == "k"

@@ -33,7 +33,7 @@ class _File:
             os.fspath(sibling_files.wal(path)),
         )  # as strings, since every call checks them: Path would take twice as long
         self._identity: tuple[object, object] = (None, None)  # of the file and of its WAL
-        self._guard = threading.Lock()
+        self._idle_lock = threading.Lock()
         self._idle: list[apsw.Connection] = []
         self._closed = False
         self.writer = connect(path, durability)
@@ -58,13 +58,13 @@ class _File:
 
     @contextmanager
     def reader(self) -> Iterator[apsw.Connection]:
-        with self._guard:
+        with self._idle_lock:
             connection = self._idle.pop() if self._idle else None
         connection = connection or connect(self._path, self._durability)
         try:
             yield connection
         finally:
-            with self._guard:
+            with self._idle_lock:
                 keep = not self._closed and len(self._idle) < MAX_IDLE_READERS  # closed: another file took its place
                 if keep:
                     self._idle.append(connection)
@@ -72,7 +72,7 @@ class _File:
                 self._release(connection)
 
     def close(self) -> None:
-        with self._guard:
+        with self._idle_lock:
             if self._closed:
                 return
             self._closed = True

@@ -179,14 +179,14 @@ class Engines:
         self._limits = limits
         self._max_user_memory = max_user_memory
         self._rules = rules
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
         self._engines: dict[Path, EngineConnections] = {}
         self._user_memory: dict[Path, MemoryBudget] = {}  # by the folder of the user's portals
         self._is_closed = False
 
     def get(self, folder: PortalFolder) -> EngineConnections:
         """Raises Unavailable once the server has closed them."""
-        with self._guard:
+        with self._lock:
             if self._is_closed:
                 raise Unavailable("The server is stopping. Try again.", retry_after=1)
             if folder.path not in self._engines:
@@ -199,13 +199,13 @@ class Engines:
 
     def remove(self, folder: PortalFolder) -> None:
         """Close the connections to a portal that was deleted."""
-        with self._guard:
+        with self._lock:
             engine = self._engines.pop(folder.path, None)
         if engine:
             engine.close()
 
     def close(self) -> None:
-        with self._guard:
+        with self._lock:
             self._is_closed = True
             engines, self._engines = list(self._engines.values()), {}
         for engine in engines:

@@ -57,19 +57,19 @@ class RunningTransfers:
         self._max_total = max_total
         self._max_per_user = max_per_user
         self._by_user: Counter[str] = Counter()
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
 
     @contextmanager
     def begin(self, user: str) -> Iterator[None]:
         """Count one of this user until the block ends. Raises Unavailable if too many run."""
-        with self._guard:
+        with self._lock:
             self._check(self._by_user.total(), self._max_total, "")
             self._check(self._by_user[user], self._max_per_user, " of yours")
             self._by_user[user] += 1
         try:
             yield
         finally:
-            with self._guard:
+            with self._lock:
                 self._by_user[user] -= 1
                 self._by_user += Counter()  # drops users without any
 
