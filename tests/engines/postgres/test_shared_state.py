@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import anyio.to_thread
@@ -15,6 +16,8 @@ from memory_mcp.app import App, open_access, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.engines.postgres import migrations
 from memory_mcp.errors import Conflict
+from memory_mcp.families.notes.model import Author, NewNote
+from memory_mcp.search_index.embedding_queue import CLAIM_TTL_S, MAX_TEXTS, EmbeddingQueue
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.sessions import Client, Connection, Session
 from memory_mcp.sessions.leases import LEASE_S, LeasedServers
@@ -197,3 +200,24 @@ async def test_a_revocation_anywhere_reaches_every_server_at_once(servers: tuple
         command.keys.revoke(issued.key.id)
     assert await anyio.to_thread.run_sync(closed.wait, TIMEOUT_S)
     assert app.access.keys.cached(issued.raw) is None
+
+
+def test_no_text_is_embedded_by_two_servers(servers: tuple[App, App], clock: Clock) -> None:
+    for number in range(3 * MAX_TEXTS):
+        servers[0].notes.writer.create(LOCAL, Author(), NewNote(f"note {number}"))
+    queues = [app.notes._files.of(LOCAL_USER).queue for app in servers]
+    together = threading.Barrier(len(queues))
+
+    def claim_all(numbered: tuple[int, EmbeddingQueue]) -> list[int]:
+        number, queue = numbered
+        claimed = list[int]()
+        together.wait()
+        while jobs := queue.claim(f"worker {number}"):
+            claimed += [job.ticket for job in jobs]
+        return claimed
+
+    with ThreadPoolExecutor(len(queues)) as threads:
+        one, other = threads.map(claim_all, enumerate(queues))
+    assert len({*one, *other}) == len(one) + len(other) == 3 * MAX_TEXTS
+    clock.now += timedelta(seconds=CLAIM_TTL_S + 1)  # a server that was killed finishes none of its own
+    assert len(queues[0].claim("worker 3")) == MAX_TEXTS
