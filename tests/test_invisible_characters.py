@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from memory_mcp.invisible_characters import escape_in_json, show
+from memory_mcp.invisible_characters import _INVISIBLE, escape_in_json, show
 from tests.processes import run
 
 pytestmark = pytest.mark.anyio
@@ -25,6 +25,13 @@ def test_json_reads_as_the_same_value() -> None:
     assert "\\u202e" in escape_in_json(text)
     assert not set(escape_in_json(text)) & {"\u202e", "\u200b", "\x1b", "\U000e0041"}
     assert json.loads(escape_in_json(text)) == [HIDDEN, LEFT_ALONE]
+
+
+def test_a_text_without_line_breaks_hides_none() -> None:
+    """Whichever character it is: those that Python prints are not looked for."""
+    every = [chr(number) for number in range(0x110000) if not 0xD800 <= number <= 0xDFFF]
+    assert {one for one in every if _INVISIBLE.fullmatch(one)} <= {one for one in every if not one.isprintable()}
+    assert all(show(one) != one for one in every if _INVISIBLE.fullmatch(one))
 
 
 async def test_a_model_reads_them_and_a_program_gets_them_unchanged(client: Client) -> None:

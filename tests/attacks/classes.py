@@ -31,6 +31,10 @@ CLASSES = (
             "tests/importers/test_archives.py",
         ),
     ),
+    AttackClass(
+        "choices and memory of portal imports",
+        ("tests/families/portals/test_import_choices.py", "tests/families/portals/test_query_memory.py"),
+    ),
     AttackClass("malformed messages, deep JSON, lone surrogates", ("tests/server/test_fuzz.py",)),
     AttackClass("hostile texts in every field of every tool", ("tests/attacks/test_texts.py",)),
     AttackClass(
@@ -43,7 +47,7 @@ CLASSES = (
     AttackClass("slow-loris and floods of connections", ("tests/server/test_connections.py",)),
     AttackClass(
         "floods of calls and sessions, hoarded streams",
-        ("tests/server/test_fairness.py", "tests/sessions/test_caps.py"),
+        ("tests/server/test_fairness.py", "tests/server/test_answer_order.py", "tests/sessions/test_caps.py"),
     ),
     AttackClass("stored script in what pages show", ("tests/web/test_stored_script.py", "tests/web/test_markdown.py")),
     AttackClass("hostile hub and hostile node", ("tests/sync/test_hostile_hub.py", "tests/sync/test_hub.py")),
