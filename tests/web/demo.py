@@ -2,7 +2,7 @@
 
 import random
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,8 @@ def live_a_month(data_dir: Path) -> None:
         for day in range(DAYS):
             for namespace, title, content in notes[day * len(notes) // DAYS : (day + 1) * len(notes) // DAYS]:
                 new = NewNote(content, title=title, namespace=namespace, importance=round(lot.uniform(0.3, 0.9), 1))
-                app.notes.writer.create(ME, Author("mcp", lot.choice(CLIENTS)), new)
+                client = lot.choice(CLIENTS)
+                app.notes.writer.create(replace(ME, client=client), Author("mcp", client), new)
             wait_for_vectors(app)
             work_a_day(app, clock, lot)
 
