@@ -881,6 +881,11 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
     "POST /api/stores/{store}/edit": [
         lambda its: (f"/api/stores/{its.store}/edit", {"path": its.path, "content": "mine", "was": "theirs"})
     ],
+    "GET /api/memories/writes": [
+        lambda its: at("/api/memories/writes", ref=f"memory://note/{its.note}"),
+        lambda its: at("/api/memories/writes", ref=f"graph:{its.project}/{its.entity}"),
+        lambda its: at("/api/memories/writes", ref=f"memory://vault/{its.key}"),
+    ],
     "POST /api/memories/edit": [
         lambda its: ("/api/memories/edit", {"ref": f"graph:{its.project}/{its.entity}", "text": "- mine", "was": "x"})
     ],
