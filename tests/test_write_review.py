@@ -207,6 +207,8 @@ def test_answers_say_who_wrote(memory: Memory) -> None:
         alice.call("search_nodes", project="family", query="banks"),
     ):
         assert [one["origin"] for one in answer["entities"]] == ["mallory; alice"]
+    read_all = alice.call("read_graph", project="family")
+    assert {one["name"]: one["origin"] for one in read_all["entities"]} == {"Berta": "mallory; alice", "X": "mallory"}
 
 
 def test_links_are_undone(memory: Memory) -> None:
@@ -272,6 +274,17 @@ def test_a_damaged_project_is_named_and_the_others_are_reviewed_and_undone(memor
     undone = memory.run_incomplete("writes", "undo", "--client", "mallory", "--yes")
     assert (undone["deleted"], undone["left"], list(undone["incomplete"])) == (7, 0, ["graph:damaged"])
     assert undone["undo"]
+
+
+def test_origins_need_no_other_project_than_that_of_the_memory(memory: Memory) -> None:
+    mallory = memory.client("mallory")
+    mallory.call("create_project", name="damaged")
+    (file,) = (memory.data_dir / "projects").glob("*.db")
+    poison(mallory)
+    mallory.close()
+    memory.clients.clear()
+    file.write_bytes(b"x" * 8192)
+    assert memory.client("mallory").call("recall_open", ref="graph:family/Berta")["origin"] == "mallory"
 
 
 def test_an_undo_needs_a_choice_and_a_yes(memory: Memory) -> None:

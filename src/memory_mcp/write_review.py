@@ -1,5 +1,6 @@
 """Reviewing and undoing what clients wrote, in all families, from the journals that these declare."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -65,13 +66,13 @@ class UndoReport:
     items: list[ReviewedUndo] = field(default_factory=list)  # at most MAX_REPORTED_ITEMS
     incomplete: dict[str, str] = field(default_factory=dict)  # families and projects that cannot be read, and why
 
-    def add(self, several: Iterable[ReviewedUndo]) -> None:
-        for one in several:
-            self.deleted += one.undo.outcome == "delete"
-            self.restored += one.undo.outcome == "restore"
-            self.left += one.undo.outcome == "left"
-            if len(self.items) < MAX_REPORTED_ITEMS:
-                self.items.append(one)
+    def add(self, family: str, journal: Journal, undone: Sequence[ItemUndo]) -> None:
+        outcomes = Counter(one.outcome for one in undone)
+        self.deleted += outcomes["delete"]
+        self.restored += outcomes["restore"]
+        self.left += outcomes["left"]
+        if reported := undone[: MAX_REPORTED_ITEMS - len(self.items)]:
+            self.items += _shown(family, journal, reported)
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ class WriteReview:
         self._publish = publish
 
     def writes(self, caller: Caller, query: ReviewQuery, limit: int) -> WritesPage:
-        """The newest first."""
+        """The newest first. Raises Forbidden without the scope to read."""
+        caller.require(Scope.READ)
         incomplete: dict[str, str] = {}
         found: list[list[ReviewedWrite]] = []
         for family, journal, wanted in self._journals(caller, query, incomplete):
@@ -105,7 +107,8 @@ class WriteReview:
         return WritesPage(list(islice(newest, limit)), incomplete)
 
     def groups(self, caller: Caller, query: ReviewQuery) -> GroupsPage:
-        """By day and writer, the newest first."""
+        """By day and writer, the newest first. Raises Forbidden without the scope to read."""
+        caller.require(Scope.READ)
         incomplete: dict[str, str] = {}
         found: dict[tuple[str, ...], ReviewedGroup] = {}
         for family, journal, wanted in self._journals(caller, query, incomplete):
@@ -118,21 +121,21 @@ class WriteReview:
         return GroupsPage(sorted(found.values(), key=lambda one: one.group.last_at, reverse=True), incomplete)
 
     def preview(self, caller: Caller, query: ReviewQuery) -> UndoReport:
-        """What an undo would do now. Nothing is changed."""
+        """What an undo would do now. Nothing is changed. Raises Forbidden without the scope to read."""
+        caller.require(Scope.READ)
         report = UndoReport(None)
         for family, journal, wanted in self._journals(caller, query, report.incomplete):
-            with _collect_error(report.incomplete, family, journal.group), journal.read() as tx:
-                chosen = journal.items.table.chosen(tx, wanted)
-                steps, left = undo.plan(tx, journal.items, chosen) if journal.can_undo else ([], _refused(chosen))
-                planned = [*map(undo.outcome, steps), *undo.partly_left(steps), *left]
-                report.add(_shown(family, journal, planned))
+            with _collect_error(report.incomplete, family, journal.group):
+                undone: set[str] = set()
+                for chosen in _portions(journal, wanted):
+                    report.add(family, journal, _planned(journal, chosen, undone))
         return report
 
     def undo(self, caller: Caller, query: ReviewQuery) -> UndoReport:
         """Undo the writes that match. What others changed later is left alone. The undo can be undone: its writes have
-        its id. Raises Forbidden without the scopes to write and delete."""
-        caller.require(Scope.WRITE)
-        caller.require(Scope.DELETE)
+        its id. Raises Forbidden without the scopes to write, to delete and to manage links."""
+        for scope in (Scope.WRITE, Scope.DELETE, Scope.LINK):
+            caller.require(scope)
         report = UndoReport(new_id())
         undoing = replace(caller, undo_id=report.undo_id)
         for family, journal, wanted in self._journals(undoing, query, report.incomplete):
@@ -146,19 +149,22 @@ class WriteReview:
         return report.deleted + report.restored, report.left
 
     def _undo_in(self, caller: Caller, family: str, journal: Journal, wanted: WriteQuery, report: UndoReport) -> None:
-        with journal.read() as tx:
-            chosen = journal.items.table.chosen(tx, wanted)
-        if not journal.can_undo:
-            report.add(_shown(family, journal, _refused(chosen)))
-            return
-        for some in _portions(chosen):
-            with journal.write(list(some)) as writing:
-                done = undo.run(writing, caller, journal.items, some)
-            undone = [one.item for one in done if one.outcome != "left"]
-            if undone:
-                journal.publish(undone)
-                self._publish(caller.user, family)
-            report.add(_shown(family, journal, done))
+        for chosen in _portions(journal, wanted):
+            if journal.can_undo:
+                report.add(family, journal, self._undo_portion(caller, family, journal, chosen))
+            else:
+                report.add(family, journal, _refused(chosen))
+
+    def _undo_portion(
+        self, caller: Caller, family: str, journal: Journal, chosen: Mapping[str, set[int]]
+    ) -> list[ItemUndo]:
+        with journal.write(list(chosen)) as tx:
+            done = undo.run(tx, caller, journal.items, chosen)
+        undone = [one.item for one in done if one.outcome != "left"]
+        if undone:
+            journal.publish(undone)
+            self._publish(caller.user, family)
+        return done
 
     def _journals(
         self, caller: Caller, query: ReviewQuery, incomplete: dict[str, str]
@@ -168,7 +174,8 @@ class WriteReview:
         numbers = _numbers(query.ids) if query.ids is not None else None
         for name, one in self._opened.items():
             is_wanted = name in caller.families and name in (query.families or self._opened)
-            if one.family.journals is None or not is_wanted:
+            is_visible = one.family.is_confinable or not caller.is_confined
+            if one.family.journals is None or not is_wanted or not is_visible:
                 continue
             with _collect_error(incomplete, name):
                 for journal in one.family.journals(one.operations, caller):
@@ -239,11 +246,27 @@ def _joined(known: ReviewedGroup | None, one: WriteGroup, family: str) -> Review
     return ReviewedGroup(group, {**known.families, family: known.families.get(family, 0) + one.count})
 
 
-def _portions(chosen: Mapping[str, set[int]]) -> Iterator[dict[str, set[int]]]:
-    """Some items at a time, the ones last written first: an observation before its entity."""
-    items = sorted(chosen, key=lambda item: max(chosen[item]), reverse=True)
-    for start in range(0, len(items), MAX_ITEMS_PER_TRANSACTION):
-        yield {item: chosen[item] for item in items[start : start + MAX_ITEMS_PER_TRANSACTION]}
+def _portions(journal: Journal, wanted: WriteQuery) -> Iterator[dict[str, set[int]]]:
+    """The chosen writes of some items at a time, the items that were written last first: an observation before its
+    entity. What is written meanwhile is not among them, such as the undo itself."""
+    with journal.read() as tx:
+        last = journal.items.table.newest(tx)
+    below = last + 1
+    while True:
+        with journal.read() as tx:
+            chosen = journal.items.table.chosen(tx, wanted, last, below, MAX_ITEMS_PER_TRANSACTION)
+        if not chosen:
+            return
+        yield chosen
+        below = min(max(numbers) for numbers in chosen.values())
+
+
+def _planned(journal: Journal, chosen: Mapping[str, set[int]], undone: set[str]) -> list[ItemUndo]:
+    if not journal.can_undo:
+        return _refused(chosen)
+    with journal.read() as tx:
+        steps, left = undo.plan(tx, journal.items, chosen, undone)
+    return [*map(undo.outcome, steps), *undo.partly_left(steps), *left]
 
 
 def _refused(chosen: Mapping[str, set[int]]) -> list[ItemUndo]:

@@ -1,10 +1,12 @@
 """The journal of writes on each engine, through the operations of the families that have tables in both."""
 
+import tracemalloc
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from memory_mcp import write_review
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, Caller, Scope
 from memory_mcp.cli.common import new_session
@@ -18,7 +20,7 @@ from memory_mcp.write_journal import WriteQuery, Writer, storage
 from memory_mcp.write_journal.model import COPY_LIFETIME
 from memory_mcp.write_journal.storage import RECORDS_PER_TRIM
 from memory_mcp.write_journal.undo import NO_COPY
-from memory_mcp.write_review import ReviewQuery
+from memory_mcp.write_review import ReviewQuery, UndoReport
 from tests.conftest import Clock
 
 MALLORY = ReviewQuery(WriteQuery(client="mallory"))
@@ -126,6 +128,86 @@ def test_a_note_gets_its_former_version(app: App, session: Session) -> None:
     assert now.version == 4
 
 
+def test_an_undo_in_many_portions_equals_its_preview(
+    app: App, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write_review, "MAX_ITEMS_PER_TRANSACTION", 2)
+    alice, mallory = caller("alice"), caller("mallory")
+    app.graph.create_project(alice, session, "p", "")
+    app.graph.create_entities(alice, session, "p", [NewEntity("Bank", "firm", ("is safe", "is old"))])
+    app.graph.create_entities(
+        mallory, session, "p", [NewEntity("Berta", "person", tuple(f"fact {n}" for n in range(5)))]
+    )
+    app.graph.create_relations(mallory, session, "p", [NamedRelation("Berta", "Bank", "robs")])
+    app.graph.delete_entities(mallory, session, "p", ["Bank"])
+    for number in range(3):
+        for key in ("a", "b", "c"):
+            commit(app, session, "mallory", f"account {number}", key)
+    undos: list[UndoReport] = []
+    for _ in range(3):
+        wanted = ReviewQuery(WriteQuery(undo_id=undos[-1].undo_id)) if undos else MALLORY
+        planned, done = app.write_review.preview(alice, wanted), app.write_review.undo(alice, wanted)
+        assert (planned.deleted, planned.restored, planned.left) == (done.deleted, done.restored, done.left)
+        undos.append(done)
+    assert [(one.deleted, one.restored, one.left) for one in undos] == [(9, 3, 0), (3, 9, 0), (9, 3, 0)]
+    assert content_of(app, "a") == []
+
+
+def test_an_undo_does_not_undo_itself(app: App, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_review, "MAX_ITEMS_PER_TRANSACTION", 1)
+    for number in range(3):
+        commit(app, session, "mallory", "account 1", f"k{number}")
+    report = app.write_review.undo(caller("mallory"), MALLORY)  # its own writes match, too
+    assert (report.deleted, report.restored, report.left) == (3, 0, 0)
+    assert content_of(app, "k0") == []
+
+
+def test_former_states_are_not_read_all_at_once(app: App, session: Session) -> None:
+    size = 500_000
+    for letter in ("a", "b"):
+        for number in range(20):
+            commit(app, session, "mallory" if letter == "b" else "alice", "account " + letter * size, f"k{number}")
+    tracemalloc.start()
+    assert app.write_review.preview(caller("alice"), MALLORY).restored == 20
+    previewing = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    assert app.write_review.undo(caller("alice"), MALLORY).restored == 20
+    undoing = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert max(previewing, undoing) < 10 * size
+
+
+def test_a_confined_caller_reviews_and_undoes_only_the_writes_of_its_namespace(app: App, session: Session) -> None:
+    mallory, author = caller("mallory"), Author("mcp", "x", session.id)
+    inside, also_inside, outside = (
+        app.notes.writer.create(mallory, author, NewNote(text, namespace=namespace))
+        for text, namespace in (("Pay 1", "work"), ("Pay 2", "work"), ("Pay 3", "home"))
+    )
+    app.notes.writer.link(mallory, inside.id, also_inside.id, bidirectional=False)
+    app.notes.writer.link(mallory, inside.id, outside.id, bidirectional=False)
+    commit(app, session, "mallory", "account 1")
+    confined = replace(caller("work-key"), namespace="work", is_confined=True)
+    seen = {one.title for one in app.write_review.writes(confined, ReviewQuery(), 10).writes}
+    assert seen == {"Pay 1", "Pay 2", "Pay 1 → Pay 2 (link)"}
+    assert [one.group.count for one in app.write_review.groups(confined, ReviewQuery()).groups] == [3]
+    ids = {one.id for one in app.write_review.writes(caller("alice"), ReviewQuery(), 10).writes}
+    for query in (MALLORY, ReviewQuery(ids=frozenset(ids))):
+        assert app.write_review.preview(confined, query).deleted == 3
+    assert app.write_review.undo(confined, MALLORY).deleted == 3
+    left = [one for one in app.write_review.writes(caller("alice"), MALLORY, 10).writes if not one.is_undone]
+    assert {one.title for one in left} == {"Pay 3", "bank", "Pay 1 → Pay 3 (link)"}
+
+
+def test_a_confined_caller_restores_no_version_of_another_namespace(app: App, session: Session) -> None:
+    author = Author("mcp", "x", session.id)
+    note = app.notes.writer.create(caller("alice"), author, NewNote("A secret", namespace="home"))
+    app.notes.writer.update(caller("mallory"), author, note.id, Revision(content="Pay 2", namespace="work"))
+    confined = replace(caller("work-key"), namespace="work", is_confined=True)
+    report = app.write_review.undo(confined, MALLORY)
+    assert [(one.undo.outcome, one.undo.why) for one in report.items] == [("left", NO_COPY)]
+    assert app.notes.reader.read(caller("alice"), note.id).content == "Pay 2"
+
+
 def test_copies_expire_and_records_stay(app: App, session: Session, clock: Clock) -> None:
     commit(app, session, "alice", "account 1")
     commit(app, session, "mallory", "account 2")
@@ -137,9 +219,18 @@ def test_copies_expire_and_records_stay(app: App, session: Session, clock: Clock
     assert len(app.write_review.writes(caller("alice"), MALLORY, 10).writes) == 1
 
 
-def test_an_undo_needs_both_scopes(app: App, session: Session) -> None:
+def test_a_review_needs_the_scope_to_read(app: App, session: Session) -> None:
+    unable = replace(caller("alice"), scopes=ALL_SCOPES - {Scope.READ})
+    for review in (app.write_review.preview, app.write_review.groups):
+        with pytest.raises(Forbidden):
+            review(unable, MALLORY)
+    with pytest.raises(Forbidden):
+        app.write_review.writes(unable, MALLORY, 10)
+
+
+def test_an_undo_needs_the_scopes_of_what_it_does(app: App, session: Session) -> None:
     commit(app, session, "mallory", "account 1")
-    for scope in (Scope.WRITE, Scope.DELETE):
+    for scope in (Scope.WRITE, Scope.DELETE, Scope.LINK):
         with pytest.raises(Forbidden):
             app.write_review.undo(replace(caller("alice"), scopes=ALL_SCOPES - {scope}), MALLORY)
     assert content_of(app) == ["account 1"]

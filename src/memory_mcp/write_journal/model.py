@@ -42,7 +42,7 @@ _OWN_PROGRAMS = {"cli": "command line", "ui": "web app"}  # by source
 _PREFIXES = {"import": "import of ", "hook": "hook of ", "sync": "sync of "}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WriteRecord:
     """One item of a write, as the journal has it."""
 
@@ -61,7 +61,7 @@ class WriteQuery:
     """Which records are wanted: those that match all of the fields."""
 
     client: str | None = None  # without regard to case
-    key: str | None = None  # its id, its name, or the beginning that lists of keys show
+    key: str | None = None  # its id, its name, or the beginning that lists of keys show; empty: written without one
     source: str | None = None
     since: str | None = None  # ISO 8601, to the millisecond
     until: str | None = None

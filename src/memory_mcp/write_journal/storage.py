@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_mcp.caller import Caller
@@ -32,6 +32,8 @@ class WriteTable:
     """The table of one journal."""
 
     name: str
+    visible: str = "TRUE"  # an SQL condition for the items that the caller may see
+    within: str | None = None  # its parameter: the namespace that the caller is confined to
 
     def record(self, tx: Write, caller: Caller, *writes: ItemWrite, undoes: int | None = None) -> None:
         """Add what a transaction wrote, in this transaction."""
@@ -122,16 +124,41 @@ class WriteTable:
     def find(self, tx: Read, query: WriteQuery, limit: int) -> list[WriteRecord]:
         """The newest first."""
         rows = tx.all(
-            f"SELECT {_FIELDS} FROM {self.name} WHERE {_condition(query)} ORDER BY number DESC LIMIT :limit",
-            {**_values(query), "limit": limit},
+            f"SELECT {_FIELDS} FROM {self.name} WHERE {self._wanted(query)} ORDER BY number DESC LIMIT :limit",
+            {**self._values(query), "limit": limit},
         )
         return [_record(row) for row in rows]
 
-    def chosen(self, tx: Read, query: WriteQuery) -> dict[str, set[int]]:
-        """The numbers of the records that match, by item."""
-        found: dict[str, set[int]] = {}
-        for number, item in tx.all(f"SELECT number, item FROM {self.name} WHERE {_condition(query)}", _values(query)):
-            found.setdefault(item, set()).add(number)
+    def newest(self, tx: Read) -> int:
+        """The number of the last record; 0 if there is none."""
+        return tx.number(f"SELECT coalesce(max(number), 0) FROM {self.name}")
+
+    def chosen(self, tx: Read, query: WriteQuery, last: int, below: int, limit: int) -> dict[str, set[int]]:
+        """The numbers of the records up to `last` that match, by item, the item that was written last first: as many as
+        `limit` items whose last such record is older than `below`."""
+        values = {**self._values(query), "last": last, "below": below, "limit": limit}
+        rows = tx.all(
+            f"""
+            SELECT record.item FROM {self.name} AS record
+            WHERE {self._wanted(query)} AND record.number < :below AND record.number <= :last AND NOT EXISTS (
+                SELECT 1 FROM {self.name} AS later
+                WHERE later.item = record.item AND later.number > record.number AND later.number <= :last
+                    AND {_condition(query)}
+            )
+            ORDER BY record.number DESC LIMIT :limit
+            """,
+            values,
+        )
+        found: dict[str, set[int]] = {item: set() for (item,) in rows}
+        rows = tx.all(
+            f"""
+            SELECT number, item FROM {self.name}
+            WHERE item IN (SELECT value FROM json_each(:items)) AND number <= :last AND {_condition(query)}
+            """,
+            values | {"items": _json(list(found))},
+        )
+        for number, item in rows:
+            found[item].add(number)
         return found
 
     def groups(self, tx: Read, query: WriteQuery) -> list[WriteGroup]:
@@ -139,10 +166,10 @@ class WriteTable:
         rows = tx.all(
             f"""
             SELECT substr(at, 1, 10) AS day, source, client, key_id, key_name, count(*), min(at), max(at)
-            FROM {self.name} WHERE {_condition(query)}
+            FROM {self.name} WHERE {self._wanted(query)}
             GROUP BY substr(at, 1, 10), source, client, key_id, key_name ORDER BY 8 DESC
             """,
-            _values(query),
+            self._values(query),
         )
         return [WriteGroup(*row) for row in rows]
 
@@ -153,9 +180,11 @@ class WriteTable:
             f"SELECT {_FIELDS} FROM {self.name} WHERE item IN (SELECT value FROM json_each(:items)) ORDER BY number",
             {"items": _json(list(items))},
         )
+        writers: dict[Writer, Writer] = {}  # an item may have been written a hundred thousand times, by a few
         for row in rows:
             one = _record(row)
-            found[one.item].append(one)
+            writer = writers.setdefault(one.writer, one.writer)
+            found[one.item].append(replace(one, writer=writer))
         return found
 
     def last_records(self, tx: Read, items: Iterable[str]) -> list[WriteRecord]:
@@ -187,11 +216,23 @@ class WriteTable:
         row = tx.one(f"SELECT before FROM {self.name} WHERE number = :number", {"number": number})
         return None if row is None or row[0] is None else json.loads(row[0])
 
+    def has_copy(self, tx: Read, number: int) -> bool:
+        """Whether the state before a write is kept."""
+        found = tx.one(f"SELECT 1 FROM {self.name} WHERE number = :number AND before IS NOT NULL", {"number": number})
+        return found is not None
+
+    def _wanted(self, query: WriteQuery) -> str:
+        return f"{_condition(query)} AND {self.visible}"
+
+    def _values(self, query: WriteQuery) -> dict[str, Any]:
+        return _values(query) | ({} if self.within is None else {"within": self.within})
+
 
 def _condition(query: WriteQuery) -> str:
     conditions = {
         "lower(client) = lower(:client)": query.client,
-        "(key_id = :key OR key_name = :key OR 'mmcp_' || substr(key_id, 1, 8) = :key)": query.key,
+        "(key_id = :key OR key_name = :key OR 'mmcp_' || substr(key_id, 1, 8) = :key)": query.key or None,
+        "key_id IS NULL": query.key == "" or None,
         "source = :source": query.source,
         "session_id = :session_id": query.session_id,
         "at >= :since": query.since,

@@ -25,6 +25,7 @@ from memory_mcp.families.graph.model import (
 
 MAX_ANSWER_BYTES = TOKEN_BUDGET * 3  # of JSON: with so many ids and dates, a token of o200k_base has three bytes
 MAX_ENTITY_BYTES = int(MAX_ANSWER_BYTES * 0.7)  # the rest, and unused bytes, are for relations
+MAX_ORIGIN_CHARS = 60  # of an entity that is one of many
 MAX_RELATIONS = 1000  # more than fit into one answer
 
 T = TypeVar("T")
@@ -60,11 +61,11 @@ def page(tx: Read, offset: int) -> Nodes:
     relations: list[Relation] = []
     space, last = MAX_ANSWER_BYTES, offset
     for placed in storage.paged_entities_after(tx, offset):
-        if placed is None or placed.size > space:
+        if placed is None or placed.size + MAX_ORIGIN_CHARS > space:
             break
         entities.append(placed.entity)
         relations += placed.relations
-        space, last = space - placed.size, placed.position
+        space, last = space - placed.size - MAX_ORIGIN_CHARS, placed.position
     notices = []
     if not entities and (first := next(storage.entities_after(tx, offset), None)):
         last, found = first

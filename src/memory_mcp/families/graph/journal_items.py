@@ -1,6 +1,6 @@
 """The rows of a graph in the journal of writes. An item is an entity, an observation or a relation."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,11 +35,11 @@ class GraphItems:
         """An entity and its observations."""
         names = {ref: name for ref in refs for project, name in [split_ref(ref)] if project == self._project and name}
         ids = ids_of(tx, set(names.values()))
-        return {ref: self._rows_of(tx, ids[name]) for ref, name in names.items() if name in ids}
-
-    def _rows_of(self, tx: Read, entity_id: str) -> list[str]:
-        below = rows.active_below(tx, [entity_id])
-        return [f"entity/{entity_id}", *(f"{kind}/{id_}" for kind, id_, _ in below if kind == "observation")]
+        found = {id_: [f"entity/{id_}"] for id_ in ids.values()}
+        for kind, id_, entity_id in rows.active_below(tx, list(found)):
+            if kind == "observation":
+                found[entity_id].append(f"{kind}/{id_}")
+        return {ref: found[ids[name]] for ref, name in names.items() if name in ids}
 
     def digests(self, tx: Read, items: Sequence[str]) -> dict[str, str]:
         return {
@@ -48,12 +48,15 @@ class GraphItems:
             for id_ in rows.active_rows(tx, kind, ids)
         }
 
+    def has_before(self, tx: Read, record: WriteRecord) -> bool:
+        return True
+
     def before(self, tx: Read, record: WriteRecord) -> Any:
         return rows.ACTIVE
 
-    def refusal(self, tx: Read, item: str, before: Any, undone: frozenset[str]) -> str | None:
+    def refusal(self, tx: Read, item: str, undone: Collection[str], *, deletes: bool) -> str | None:
         kind, id_ = rows.split_item(item)
-        if before is None:
+        if deletes:
             below = rows.active_below(tx, [id_]) if kind == "entity" else []
             return OTHERS_WROTE if any(f"{other}/{one}" not in undone for other, one, _ in below) else None
         if any(f"entity/{end}" not in undone for end in rows.missing_ends(tx, kind, id_)):
@@ -62,7 +65,7 @@ class GraphItems:
 
     def restore(self, tx: Write, caller: Caller, item: str, before: Any) -> ItemWrite:
         kind, id_ = rows.split_item(item)
-        if refused := self.refusal(tx, item, before, frozenset()):
+        if refused := self.refusal(tx, item, (), deletes=before is None):
             raise Conflict(refused)
         if before is None:
             rows.delete_row(tx, kind, id_)
@@ -71,13 +74,18 @@ class GraphItems:
         return rows.row_write(kind, id_, "created")
 
 
-def with_origins(tx: Read, nodes: Nodes) -> Nodes:
+def with_origins(tx: Read, nodes: Nodes, max_chars: int | None = None) -> Nodes:
     """Entities with the names of those who wrote them and their observations."""
     items = GraphItems("")
     refs = {entity.id: ref_of("", entity.name) for entity in nodes.entities}
     known = origins(tx, items, list(refs.values()))
-    entities = [replace(entity, origin=known.get(refs[entity.id])) for entity in nodes.entities]
+    shown = {ref: text if max_chars is None else _shorten(text, max_chars) for ref, text in known.items()}
+    entities = [replace(entity, origin=shown.get(refs[entity.id])) for entity in nodes.entities]
     return replace(nodes, entities=entities)
+
+
+def _shorten(text: str, max_chars: int) -> str:
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
 def _by_kind(items: Sequence[str]) -> dict[str, list[str]]:

@@ -162,7 +162,7 @@ class Graph(GraphTransfer):
     def read_graph(self, caller: Caller, session: Session, project: str | None, offset: int) -> Nodes:
         """Everything, a page at a time: entities from a position on, each with the relations that start at it."""
         with self._reading(caller, session, project) as tx:
-            return answers.page(tx, offset)
+            return with_origins(tx, answers.page(tx, offset), answers.MAX_ORIGIN_CHARS)
 
     def counts(self, caller: Caller) -> Iterator[int]:
         """How many entities each active project has."""

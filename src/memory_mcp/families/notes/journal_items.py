@@ -1,6 +1,6 @@
 """Notes and links in the journal of writes: how they are shown and undone."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from memory_mcp.caller import Caller
@@ -16,7 +16,10 @@ LINKED = "linked"
 
 
 class NoteItems:
-    table = WRITES
+    def __init__(self, within: str | None = None) -> None:
+        """`within` is the namespace that the caller is confined to: other notes, and links to them, are left out."""
+        self.table = WRITES if within is None else writes.writes_within(within)
+        self._within = within
 
     def shown(self, tx: Read, items: Sequence[str]) -> dict[str, ItemShown]:
         ends = {item: link for item in items if (link := link_item(item))}
@@ -37,6 +40,9 @@ class NoteItems:
         linked = {item: LINKED for item in items if (link := link_item(item)) and writes.is_linked(tx, link)}
         return found | linked
 
+    def has_before(self, tx: Read, record: WriteRecord) -> bool:
+        return self.before(tx, record) is not None
+
     def before(self, tx: Read, record: WriteRecord) -> Any:
         """A former version, or whether notes were linked."""
         if link_item(record.item):
@@ -45,10 +51,10 @@ class NoteItems:
         if stored is None or record.after is None:
             return None
         version = int(record.after) - 1
-        return version if notes.former(tx, stored, version, None) else None
+        return version if notes.former(tx, stored, version, self._within) else None
 
-    def refusal(self, tx: Read, item: str, before: Any, undone: frozenset[str]) -> str | None:
-        if before is not None and (link := link_item(item)):
+    def refusal(self, tx: Read, item: str, undone: Collection[str], *, deletes: bool) -> str | None:
+        if not deletes and (link := link_item(item)):
             known = writes.versions(tx, link[1:])
             return None if len(known) == len(set(link[1:])) else "one of the two notes is deleted for good"
         return None
@@ -56,7 +62,7 @@ class NoteItems:
     def restore(self, tx: Write, caller: Caller, item: str, before: Any) -> ItemWrite:
         if link := link_item(item):
             return _restore_link(tx, link, is_linked=before is not None)
-        stored = transactions.existing(tx, item, None)
+        stored = transactions.existing(tx, item, self._within)
         if before is None and not stored.note.archived:
             transactions.archive_unrecorded(tx, stored)
         elif before is not None:

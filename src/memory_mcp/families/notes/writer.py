@@ -160,7 +160,8 @@ class NoteWriter:
 
     def journals(self, caller: Caller) -> list[Journal]:
         db = self._db(caller)
-        return [Journal(NoteItems(), db.read, lambda items: db.write(), publish=partial(self._publish_undone, caller))]
+        items = NoteItems(caller.confined_to)
+        return [Journal(items, db.read, lambda undone: db.write(), publish=partial(self._publish_undone, caller))]
 
     def _publish_undone(self, caller: Caller, items: Sequence[str]) -> None:
         self._files.worker.wake()

@@ -2,7 +2,7 @@
 
 import base64
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -129,10 +129,13 @@ class StoreItems:
             return UNREADABLE
         return None if content is None else digest(content)
 
+    def has_before(self, tx: Read, record: WriteRecord) -> bool:
+        return WRITES.has_copy(tx, record.number)
+
     def before(self, tx: Read, record: WriteRecord) -> Any:
         return WRITES.before(tx, record.number)
 
-    def refusal(self, tx: Read, item: str, before: Any, undone: frozenset[str]) -> str | None:
+    def refusal(self, tx: Read, item: str, undone: Collection[str], *, deletes: bool) -> str | None:
         return None
 
     def restore(self, tx: Write, caller: Caller, item: str, before: Any) -> ItemWrite:

@@ -1,7 +1,7 @@
 """The memories of the vault in the journal of writes. An item is a key."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from memory_mcp.caller import Caller
@@ -52,10 +52,13 @@ class VaultItems:
         found = ((key, storage.get(tx, key)) for key in items)
         return {key: digest(memory.content, *memory.tags) for key, memory in found if memory}
 
+    def has_before(self, tx: Read, record: WriteRecord) -> bool:
+        return WRITES.has_copy(tx, record.number)
+
     def before(self, tx: Read, record: WriteRecord) -> Any:
         return WRITES.before(tx, record.number)
 
-    def refusal(self, tx: Read, item: str, before: Any, undone: frozenset[str]) -> str | None:
+    def refusal(self, tx: Read, item: str, undone: Collection[str], *, deletes: bool) -> str | None:
         return None
 
     def restore(self, tx: Write, caller: Caller, item: str, before: Any) -> ItemWrite:

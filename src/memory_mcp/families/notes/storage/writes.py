@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from memory_mcp.engines.transactions import Read
@@ -9,6 +10,19 @@ from memory_mcp.write_journal import Action, ItemWrite, WriteTable
 
 WRITES = WriteTable("note_writes")
 _LINK = "link"
+_WITHIN = """
+    (
+        item IN (SELECT id FROM notes WHERE namespace = :within)
+        OR substr(item, 1, 5) = 'link/'
+            AND substr(item, length(item) - 72, 36) IN (SELECT id FROM notes WHERE namespace = :within)
+            AND substr(item, length(item) - 35) IN (SELECT id FROM notes WHERE namespace = :within)
+    )
+"""
+
+
+def writes_within(namespace: str) -> WriteTable:
+    """The writes to notes that are in a namespace now, and to links between them."""
+    return replace(WRITES, visible=_WITHIN, within=namespace)
 
 
 class LinkItem(NamedTuple):
