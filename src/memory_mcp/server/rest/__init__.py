@@ -14,6 +14,7 @@ from memory_mcp.server.rest import (
     store_files,
     sync,
     tools,
+    writes,
 )
 from memory_mcp.server.rest.openapi import describe
 
@@ -33,4 +34,5 @@ __all__ = [
     "selections",
     "store_files",
     "tools",
+    "writes",
 ]
