@@ -28,6 +28,7 @@ LATER_PAGES = (
     "settings",
     "stores",
     "sync",
+    "write-review",
 )
 """Pages of the web app that are loaded when they are opened."""
 
