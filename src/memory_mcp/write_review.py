@@ -250,7 +250,7 @@ def _portions(journal: Journal, wanted: WriteQuery) -> Iterator[dict[str, set[in
     """The chosen writes of some items at a time, the items that were written last first: an observation before its
     entity. What is written meanwhile is not among them, such as the undo itself."""
     with journal.read() as tx:
-        last = journal.items.table.newest(tx)
+        last = journal.items.table.last_number(tx)
     below = last + 1
     while True:
         with journal.read() as tx:

@@ -129,7 +129,7 @@ class WriteTable:
         )
         return [_record(row) for row in rows]
 
-    def newest(self, tx: Read) -> int:
+    def last_number(self, tx: Read) -> int:
         """The number of the last record; 0 if there is none."""
         return tx.number(f"SELECT coalesce(max(number), 0) FROM {self.name}")
 
