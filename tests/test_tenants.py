@@ -886,6 +886,13 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
         lambda its: at("/api/memories/writes", ref=f"graph:{its.project}/{its.entity}"),
         lambda its: at("/api/memories/writes", ref=f"memory://vault/{its.key}"),
     ],
+    "GET /api/journal": [lambda its: at("/api/journal"), lambda its: at("/api/journal", client=its.code)],
+    "GET /api/journal/groups": [lambda its: at("/api/journal/groups")],
+    "POST /api/journal/preview": [
+        lambda its: ("/api/journal/preview", {"ids": [f"graph:{its.project}:1"]}),
+        lambda its: ("/api/journal/preview", {"family": "notes"}),
+    ],
+    "POST /api/journal/undo": [lambda its: ("/api/journal/undo", {"ids": [f"graph:{its.project}:1"]})],
     "POST /api/memories/edit": [
         lambda its: ("/api/memories/edit", {"ref": f"graph:{its.project}/{its.entity}", "text": "- mine", "was": "x"})
     ],
