@@ -494,8 +494,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         user = made(server.data_dir, "users", "add", "ann")["id"]
         ann = key_of(server, "ann")
         names = fill(ann, user)
-        if not IN_POSTGRES:  # where no conversation is kept
-            converse(names, tmp_path_factory.mktemp("hooks"))
+        converse(names, tmp_path_factory.mktemp("hooks"))
         yield House(server, ann, names, everything_listed(Visitor(ann, user, "2026-07-28")), elsewhere)
 
 
