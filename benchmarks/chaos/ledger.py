@@ -20,6 +20,7 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 REPAIRABLE = ("lock", "leftover", "cache")  # they hold no memories: the doctor names and removes them
 FAMILIES = ("vault", "notes", "stores", "graph", "portals")
 PORTAL = "mem://chaos/one"
+BUSY_TIMEOUT_MS = 30_000
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset(FAMILIES))
 # Words that only our code, a library or the operating system would say.
 _INTERNAL = re.compile(r"Traceback|apsw|sqlite3\.|\b[A-Z]\w+Error\b|Errno|0x[0-9a-f]{6}|\.py\b|NoneType")
@@ -154,6 +155,7 @@ def stored(data_dir: Path) -> Counter[str]:
     for pattern, query in queries.items():
         for path in data_dir.glob(pattern):
             connection = apsw.Connection(str(path))
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)  # a server may still be recovering the file
             found.update(text for (text,) in connection.execute(query))
             connection.close()
     for path in (data_dir / "stores").rglob("*.md"):
