@@ -140,6 +140,15 @@ def test_our_own_export_is_checked_imported_and_undone_in_every_family(
     assert {one["title"] for one in me.ask("GET", "/api/recent").json()["writes"]} == {"Tide"}
     assert [*server.data_dir.rglob(".*staging*")] == []
 
+    again = start_again(me, exported)["report"]
+    assert again["details"]["notes"] == 1, "of two, the one that was changed stays"
+    assert start(me, name="export.zip", dry_run=False)["report"]["imported"] == again["imported"]
+    assert sorted(titles(me)) == ["Moon", "Tide"]
+    listed = me.ask("GET", "/api/imports").json()["imports"][0]
+    assert me.ask("POST", f"/api/imports/{listed['id']}/undo").status_code == 202
+    assert finished(me)["undone"]["kept"] == 0
+    assert titles(me) == ["Tide"]
+
 
 def start_again(person: Person, content: bytes) -> dict[str, Any]:
     upload(person, content)

@@ -31,6 +31,7 @@ PAGES = {
     "/portals/tests/shop?tab=sql&query=SELECT+1": "Portal mem://tests/shop",
     "/portals/tests/shop?tab=statistics": "Portal mem://tests/shop",
     "/keys": "Connect a client",
+    "/writes": "Who wrote what",
     "/sessions": "Sessions",
     "/people": "People",
     "/sync": "Sync",
@@ -59,6 +60,10 @@ def test_every_page_opens_and_is_accessible(browser: Browser, site: Site, theme:
         assert_accessible(page)
     assert watched.wrong == []
     context.close()
+
+
+def test_every_address_is_answered_by_the_server_too(site: Site) -> None:
+    assert {address: site.me.get(address).status_code for address in PAGES} == dict.fromkeys(PAGES, 200)
 
 
 def test_signed_out_visitors_sign_in_and_return_to_the_page(browser: Browser, site: Site) -> None:

@@ -154,6 +154,13 @@ class PackedVectors:
         """The cosine of every vector with the query. Valid until the vectors change."""
         return Cosines(self._owners[: self._count], self._block[: self._count] @ query, self._rows_of)
 
+    def cosines_of(self, queries: Sequence[Floats]) -> list[Cosines]:
+        """The same for each query, in one product."""
+        if len(queries) == 1:
+            return [self.cosines(queries[0])]
+        products = np.stack(queries) @ self._block[: self._count].T
+        return [Cosines(self._owners[: self._count], values, self._rows_of) for values in products]
+
     def _append(self, owners: Sequence[int], vectors: NDArray[np.floating]) -> None:
         start, end = self._count, self._count + len(owners)
         if end > len(self._block):

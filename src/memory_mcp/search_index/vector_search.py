@@ -75,7 +75,7 @@ class VectorSearch:
         if packed is None:  # another model has taken over meanwhile
             return Nearness()
         background = unpack(packed).reshape(-1, space.dimensions) @ vector
-        with self._cosines(tx, space, vector) as cosines:
+        with self._cosines(tx, space, [vector]) as (cosines,):
             rows = None if flags is None else cosines.rows_allowed(flags)
             usual = ranking.CosineStatistics.of(cosines.values if rows is None else cosines.values[rows], background)
             count = len(cosines.values) if rows is None or is_partial else len(rows)
@@ -106,34 +106,45 @@ class VectorSearch:
     def near_text(self, tx: Read, seq: int, min_cosine: float = MIN_DUPLICATE_COSINE) -> dict[int, float]:
         """The cosine of the other texts with nearly the same vectors, nearest first. Empty while the text has no
         vector."""
-        vector, space = self._table.first(tx, seq), vectors.space(tx)
-        if vector is None or space is None:
+        return self.near_texts(tx, [seq], min_cosine).get(seq, {})
+
+    def near_texts(self, tx: Read, seqs: Sequence[int], min_cosine: float) -> dict[int, dict[int, float]]:
+        """The same of each of these texts that has a vector, in one pass over all vectors."""
+        firsts = {seq: vector for seq in seqs if (vector := self._table.first(tx, seq)) is not None}
+        space = vectors.space(tx)
+        if not firsts or space is None:
             return {}
-        import numpy as np
+        from memory_mcp.search.vectors import unpack
 
-        from memory_mcp.search.vectors import alike, unpack
+        with self._cosines(tx, space, [unpack(vector) for vector in firsts.values()]) as found:
+            near = {
+                seq: _near_first_chunk(cosines, seq, min_cosine) for seq, cosines in zip(firsts, found, strict=True)
+            }
+        return {seq: self._near_whole(tx, seq, others, min_cosine) for seq, others in near.items()}
 
-        with self._cosines(tx, space, unpack(vector)) as cosines:
-            near = cosines.nearest(MAX_DUPLICATES, np.flatnonzero(cosines.values >= min_cosine))
-            rows = {one: cosines.rows_of.get(one, ()) for one in (seq, *near)}
-            same = [other for other in near if other != seq and len(rows[other]) == len(rows[seq])]
-            if len(rows[seq]) == 1:
-                return {other: float(cosines.values[rows[other][0]]) for other in same}
+    def _near_whole(
+        self, tx: Read, seq: int, others: dict[int, tuple[float, int]], min_cosine: float
+    ) -> dict[int, float]:
+        """Of texts whose first chunks are near: (cosine, number of chunks)."""
+        if all(chunks == 1 for _, chunks in others.values()):
+            return {other: cosine for other, (cosine, _) in others.items()}
+        from memory_mcp.search.vectors import alike
+
         own = self._table.chunks(tx, seq)
-        whole = {other: alike(own, self._table.chunks(tx, other)) for other in same}
+        whole = {other: alike(own, self._table.chunks(tx, other)) for other in others}
         return {other: cosine for other, cosine in whole.items() if cosine >= min_cosine}
 
     @contextmanager
-    def _cosines(self, tx: Read, space: Space, query: "Floats") -> Iterator["Cosines"]:
-        """Of every chunk of every text. Valid until the block ends."""
+    def _cosines(self, tx: Read, space: Space, queries: "Sequence[Floats]") -> Iterator["Sequence[Cosines]"]:
+        """For each query, the cosine of every chunk of every text. Valid until the block ends."""
         from memory_mcp.search.vectors import pack
 
         if tx.multiplies_vectors and not self._budget.admits(self._cache):
-            yield self._table.all_cosines(tx, pack(query))
+            yield [self._table.all_cosines(tx, pack(query)) for query in queries]
             return
         changed = partial(self._table.changed, tx)
         with self._cache.vectors((tx.generation, space), space.dimensions, changed) as packed:
-            yield packed.cosines(query)
+            yield packed.cosines_of(queries)
         if tx.multiplies_vectors:
             self._budget.record_use(self._cache)
 
@@ -142,3 +153,14 @@ class VectorSearch:
         from memory_mcp.search.vectors import pack
 
         return self._table.context_cosines(tx, seqs, pack(query)) if self._table.tables.has_context else {}
+
+
+def _near_first_chunk(cosines: "Cosines", seq: int, min_cosine: float) -> dict[int, tuple[float, int]]:
+    """(cosine, number of chunks) of the texts with as many chunks as this one that have a near one, nearest first."""
+    import numpy as np
+
+    near = cosines.nearest(MAX_DUPLICATES, np.flatnonzero(cosines.values >= min_cosine))
+    rows = {one: cosines.rows_of.get(one, ()) for one in (seq, *near)}
+    count = len(rows[seq])
+    same = [other for other in near if other != seq and len(rows[other]) == count]
+    return {other: (float(cosines.values[rows[other][0]]), count) for other in same}

@@ -47,6 +47,7 @@ NAMES = (
     "portals",
     "import",
     "keys",
+    "writes",
     "sessions",
     "people",
     "sync",

@@ -1,14 +1,14 @@
 """Pairs of notes that a person should look at."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.embedding import worker
-from memory_mcp.engines.transactions import Read
 from memory_mcp.families.notes.review import kind_of_pair
-from memory_mcp.search_index.vector_search import VectorSearch
+from memory_mcp.search.vectors import Cosines, Floats, PackedVectors
 from tests.embedding.servers import needs_model, server
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
@@ -63,30 +63,29 @@ def test_notes_are_paired_within_their_namespace_unless_they_are_linked_or_super
 
 
 @needs_model
-def test_a_note_is_compared_with_all_others_once_for_each_text_of_it(
+def test_notes_are_compared_with_all_others_in_one_pass_and_once_for_each_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "MAX_WAIT_S", 15.0)
-    compared: list[int] = []
-    near_text = VectorSearch.near_text
+    passes: list[int] = []  # over all vectors, with the number of notes compared
+    compare = PackedVectors.cosines_of
 
-    def count(search: VectorSearch, tx: Read, seq: int, min_cosine: float = 1.0) -> dict[int, float]:
-        compared.append(seq)
-        return near_text(search, tx, seq, min_cosine)
+    def count(packed: PackedVectors, queries: Sequence[Floats]) -> list[Cosines]:
+        passes.append(len(queries))
+        return compare(packed, queries)
 
     with server(tmp_path, embedder="builtin") as notes:
         review = notes.app.notes.review
         old = str(notes.call("memory_create", content=AT_TWO)["id"])
         notes.call("memory_create", content="Tea calms me.")
-        monkeypatch.setattr(VectorSearch, "near_text", count)
+        monkeypatch.setattr(PackedVectors, "cosines_of", count)
         review.pairs(ME, None, 30)
-        assert len(compared) == 2
         review.pairs(ME, None, 30)
-        assert len(compared) == 2
+        assert passes == [2]
         notes.call("memory_create", content=AT_FIVE)
-        compared.clear()  # the answer names the nearest note, too
+        passes.clear()  # the answer names the nearest note, too
         assert len(review.pairs(ME, None, 30).pairs) == 1
-        assert len(compared) == 1
+        assert passes == [1]
         notes.call("memory_update", id=old, content="Coffee keeps me awake.")
         assert review.pairs(ME, None, 30).pairs == []
 

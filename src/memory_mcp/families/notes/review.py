@@ -56,20 +56,29 @@ class NearestNotes:
         self._known: OrderedDict[tuple[object, ...], dict[int, float]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def find(self, tx: Read, file: IndexFile, user: str, one: StoredNote) -> dict[int, float]:
-        key = (user, one.seq, one.note.id, one.note.version, one.note.updated_at, vectors.space(tx))
+    def find(self, tx: Read, file: IndexFile, user: str, compared: Sequence[StoredNote]) -> list[dict[int, float]]:
+        """For each note, in one pass over the vectors of all notes. Empty for those without a vector."""
+        space = vectors.space(tx)
+        keys: dict[int, tuple[object, ...]] = {
+            one.seq: (user, one.seq, one.note.id, one.note.version, one.note.updated_at, space) for one in compared
+        }
+        found = self._recall(keys)
+        added = file.vectors.near_texts(tx, [seq for seq in keys if seq not in found], MIN_RELATED_COSINE)
+        self._remember({keys[seq]: near for seq, near in added.items()})
+        return [found.get(seq) or added.get(seq, {}) for seq in keys]
+
+    def _recall(self, keys: dict[int, tuple[object, ...]]) -> dict[int, dict[int, float]]:
         with self._lock:
-            if key in self._known:
-                self._known.move_to_end(key)
-                return self._known[key]
-        if index.VECTORS.first(tx, one.seq) is None:
-            return {}
-        near = file.vectors.near_text(tx, one.seq, MIN_RELATED_COSINE)
+            known = {seq: self._known[key] for seq, key in keys.items() if key in self._known}
+            for seq in known:
+                self._known.move_to_end(keys[seq])
+        return known
+
+    def _remember(self, near: dict[tuple[object, ...], dict[int, float]]) -> None:
         with self._lock:
-            self._known[key] = near
+            self._known.update(near)
             while len(self._known) > MAX_REMEMBERED_NOTES:
                 self._known.popitem(last=False)
-        return near
 
 
 class NoteReview:
@@ -99,8 +108,8 @@ class NoteReview:
         with file.db.read() as tx:
             compared = notes.by_seq(tx, review.latest(tx, caller.confined_to, after, limit), caller.confined_to)
             found: list[NotePair] = []
-            for one in compared:
-                near = self._nearest.find(tx, file, caller.user, one)
+            nearest = self._nearest.find(tx, file, caller.user, compared)
+            for one, near in zip(compared, nearest, strict=True):
                 for other, kind in _related(tx, near, chosen, one):
                     found.append(NotePair(kind, newer=one.note, older=other.note))
         last = compared[-1] if len(compared) == limit else None

@@ -6,12 +6,13 @@ from functools import partial
 
 from memory_mcp.caller import Caller
 from memory_mcp.engines.transactions import Read, UserDatabase, Write
-from memory_mcp.families.notes import markdown, transactions
+from memory_mcp.families.notes import former_versions, markdown, transactions
 from memory_mcp.families.notes.change_events import NoteEvents
 from memory_mcp.families.notes.model import Author, ImportedNote, Note, Tag
 from memory_mcp.families.notes.replica import NoteReplica
 from memory_mcp.families.notes.replica_merge import ReplicaChanges
 from memory_mcp.families.notes.storage import index, links, notes
+from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import fields
 from memory_mcp.families.notes.storage.writes import WRITES, link_write, note_write
 from memory_mcp.search_index import IndexFiles
@@ -51,7 +52,8 @@ class NoteTransfer:
         self, caller: Caller, note: Note, tags: Sequence[str], *, has_own_title: bool, dry_run: bool = False
     ) -> bool:
         """Store an imported note with its id, times and version number; `tags` are the user's. False, and nothing is
-        changed, if a note of this id exists or was deleted permanently. A dry run returns the same."""
+        changed, if a note of this id exists or was deleted permanently. A note that came with an import which was
+        undone is restored. A dry run returns the same."""
         transactions.check_text(note.content)
         marks = markdown.marks(note.content)
         all_tags = transactions.merged_tags(
@@ -67,13 +69,13 @@ class NoteTransfer:
         )
         if dry_run:
             with self._db(caller).read() as tx:
-                return not _exists_or_was_deleted(tx, note.id)
+                return _undone_import(tx, note) is not None or not _exists_or_was_deleted(tx, note.id)
         with self._db(caller).write() as tx:
-            if _exists_or_was_deleted(tx, note.id):
-                return False
-            linking = _insert(tx, note_to_add, all_tags, marks, has_own_title=has_own_title)
-            WRITES.record(tx, caller, note_write(note.id, "created", note.version))
-        self._events.publish(caller.user, [note_to_add], linked=linking, list_changed=True)
+            added = _add(tx, caller, note_to_add, all_tags, marks, has_own_title=has_own_title)
+        if added is None:
+            return False
+        stored, linking = added
+        self._events.publish(caller.user, [stored], linked=linking, list_changed=True)
         return True
 
     def add_link(self, caller: Caller, source_id: str, target_id: str, kind: str) -> bool:
@@ -102,6 +104,22 @@ class NoteTransfer:
         return self._files.of(caller.user).db
 
 
+def _add(
+    tx: Write, caller: Caller, note: Note, tags: list[Tag], marks: markdown.Marks, *, has_own_title: bool
+) -> tuple[Note, list[str]] | None:
+    """Returns the note and the ids of notes whose links changed. None if it exists or was deleted permanently."""
+    if undone := _undone_import(tx, note):
+        linking = former_versions.restore(tx, undone, undone.note.version - 1)
+        restored = transactions.existing(tx, note.id, None).note
+        WRITES.record(tx, caller, note_write(note.id, "updated", restored.version))
+        return restored, linking
+    if _exists_or_was_deleted(tx, note.id):
+        return None
+    linking = _insert(tx, note, tags, marks, has_own_title=has_own_title)
+    WRITES.record(tx, caller, note_write(note.id, "created", note.version))
+    return note, linking
+
+
 def _insert(tx: Write, note: Note, tags: list[Tag], marks: markdown.Marks, *, has_own_title: bool) -> list[str]:
     """Returns the ids of notes whose links changed."""
     stored = notes.insert(tx, note, has_own_title=has_own_title, previous=None, session_id=None)
@@ -119,3 +137,15 @@ def _insert(tx: Write, note: Note, tags: list[Tag], marks: markdown.Marks, *, ha
 
 def _exists_or_was_deleted(tx: Read, id_: str) -> bool:
     return notes.get(tx, id_) is not None or bool(fields.tombstones(tx, [id_]))
+
+
+def _undone_import(tx: Read, note: Note) -> StoredNote | None:
+    """The note of this id and text, if an import stored it, an undo deleted it, and nothing changed it since."""
+    stored = notes.get(tx, note.id)
+    if stored is None or not stored.note.archived or note.archived or stored.note.content != note.content:
+        return None
+    records = WRITES.history(tx, [note.id])[note.id]
+    if not records or records[0].writer.source != "import":
+        return None
+    is_undone = records[-1].undo_id is not None and records[-1].after == str(stored.note.version)
+    return stored if is_undone and notes.former(tx, stored, stored.note.version - 1, None) else None
