@@ -132,10 +132,7 @@ def test_our_own_export_is_checked_imported_and_undone_in_every_family(
     assert start_again(me, exported)["report"]["imported"] == 0
     [tide] = [note for note in me.ask("GET", "/api/notes").json()["notes"] if note["title"] == "Tide"]
     call(me, "memory_update", id=tide["id"], content="High at one")
-    listed = me.ask("GET", "/api/imports").json()["imports"][0]
-    assert me.ask("POST", f"/api/imports/{listed['id']}/undo").status_code == 202
-    undone = finished(me)["undone"]
-    assert undone["kept"] >= 1, "the note that was changed since"
+    assert undo_last(me)["kept"] >= 1, "the note that was changed since"
     assert titles(me) == ["Tide"]
     assert {one["title"] for one in me.ask("GET", "/api/recent").json()["writes"]} == {"Tide"}
     assert [*server.data_dir.rglob(".*staging*")] == []
@@ -144,10 +141,15 @@ def test_our_own_export_is_checked_imported_and_undone_in_every_family(
     assert again["details"]["notes"] == 1, "of two, the one that was changed stays"
     assert start(me, name="export.zip", dry_run=False)["report"]["imported"] == again["imported"]
     assert sorted(titles(me)) == ["Moon", "Tide"]
-    listed = me.ask("GET", "/api/imports").json()["imports"][0]
-    assert me.ask("POST", f"/api/imports/{listed['id']}/undo").status_code == 202
-    assert finished(me)["undone"]["kept"] == 0
+    assert undo_last(me)["kept"] == 0
     assert titles(me) == ["Tide"]
+
+
+def undo_last(person: Person) -> dict[str, Any]:
+    listed = person.ask("GET", "/api/imports").json()["imports"][0]
+    assert person.ask("POST", f"/api/imports/{listed['id']}/undo").status_code == 202
+    undone: dict[str, Any] = finished(person)["undone"]
+    return undone
 
 
 def start_again(person: Person, content: bytes) -> dict[str, Any]:

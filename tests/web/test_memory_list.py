@@ -171,6 +171,22 @@ def _restore_slowly(page: Page, site: Site) -> None:
     other.close()
 
 
+def test_deleted_notes_are_erased_for_good_after_a_question(page: Page, site: Site) -> None:
+    id_ = site.call("memory_create", title="Old address", content="Harbour street", namespace="erased")["id"]
+    page.goto("/memories")
+    first = page.get_by_role("list", name="Found").get_by_role("listitem").first
+    expect(first).to_contain_text("Old address note · erased · ")
+    site.call("memory_delete", id=id_)
+    page.goto("/memories?namespace=erased&archived=true")
+    page.get_by_label("Select Old address").check()
+    page.get_by_role("button", name="Delete for good…").click()
+    assert_accessible(page)
+    page.get_by_role("button", name="Delete 1 note for good").click()
+    expect(page.get_by_text("1 memory deleted for good")).to_be_visible()
+    expect(page.get_by_text("Nothing found")).to_be_visible()
+    assert site.me.get("/api/open", params={"ref": f"memory://note/{id_}"}).status_code == 404
+
+
 def test_what_was_found_about_one_person_is_deleted_in_every_family(browser: Browser, new_account: Site) -> None:
     new_account.call("memory_create", title="Zoltan called", content="Zoltan wants the plan.")
     new_account.call("commit_memory", scope="vault", key="zoltan-phone", content="Zoltan: 555-0199")

@@ -12,6 +12,8 @@ test.each([
   ],
   ['Use `make run`, *never* sudo; [docs](https://example.org)', 'Use make run, never sudo; docs'],
   ['2 * 3 * 4 = 24, a | b', '2 * 3 * 4 = 24, a | b'],
+  ['billing (service) - sends invoices - [x] moved', 'billing (service) · sends invoices · moved'],
+  ['a dash - like this', 'a dash - like this'],
   ['> quoted ## Second', 'quoted Second'],
   ['snake_case_name and C#', 'snake_case_name and C#'],
 ])('%s', (markdown, expected) => expect(plainText(markdown)).toBe(expected))

@@ -9,6 +9,7 @@ const write = (
   origin: string | null = null,
 ): Write => ({
   family: 'notes',
+  namespace: null,
   ref: title,
   title,
   at,
@@ -35,6 +36,11 @@ test('writes are grouped by day and by who wrote them, in their order', () => {
     ['2026-01-02', [['codex', ['a', 'c']], ['you, in this web app', ['b']]]],
     ['2026-01-01', [[UNKNOWN_AUTHOR, ['d']], ['cursor with key laptop', ['e']], ['written here', ['f']]]],
   ]) // prettier-ignore
+})
+
+test('tables do not record who wrote', () => {
+  const table: Write = { ...write('a', '2026-01-02T12:00:00Z', null), family: 'portals' }
+  expect(byDayAndAuthor([table])[0]![1][0]![0]).toBe('changed tables')
 })
 
 test('days have names', () => {

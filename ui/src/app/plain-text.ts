@@ -1,10 +1,14 @@
 // The beginning of a memory as a line of text: markdown without its marks. The server has joined the lines.
 
+const LIST_MARK = /(?:^|\s)-\s+(?:\[[ xX]\]\s+)?/g
+const MIN_LIST_MARKS = 2 // a single one may be a dash
 const TABLE_RULER = /\|(?:\s*:?-{2,}:?\s*\|)+/g
 
 export function plainText(markdown: string): string {
   const hasTable = markdown.search(TABLE_RULER) >= 0
-  return (hasTable ? markdown.replace(TABLE_RULER, ' ').replace(/(?:\s*\|)+\s*/g, ' · ') : markdown)
+  const hasList = (markdown.match(LIST_MARK)?.length ?? 0) >= MIN_LIST_MARKS
+  const lines = hasTable ? markdown.replace(TABLE_RULER, ' ').replace(/(?:\s*\|)+\s*/g, ' · ') : markdown
+  return (hasList ? lines.replace(LIST_MARK, ' · ') : lines)
     .replace(/(^|\s)#{1,6}\s+/g, '$1')
     .replace(/(^|\s)>\s+/g, '$1')
     .replace(/(\*\*|__|~~)(?=\S)([^*_~]{1,500})\1/g, '$2')

@@ -1,11 +1,13 @@
 // The selected memories of a list, and what can be done with all of them.
 import { signal } from '@preact/signals'
-import { plural } from '../shared/format'
+import { errorMessage, plural } from '../shared/format'
 import { showError, toast } from '../shared/toast'
 import type { Schemas } from '../shared/api-types'
-import { post } from './api'
+import { post, tool } from './api'
 import { asOneChange, countEndedActions } from './changes'
+import { noteRef } from './refs'
 
+export const NOTES = noteRef('')
 const MAX_AT_ONCE = 200 // in one request
 
 interface Selection {
@@ -86,6 +88,28 @@ export const restoreSelected = (refs: string[]) =>
     deletion.value = { refs: new Set(), endedActions: -1 }
     clearSelection()
     report(done, 'restored')
+  })
+
+/** Deleted notes, with their former versions. It cannot be undone. */
+export const deleteForGood = (refs: string[]) =>
+  attempt(async () => {
+    const done: Done = { refs: [], refused: [] }
+    try {
+      for (const [position, ref] of refs.entries()) {
+        if (position) running.value = `Deleting ${position} of ${refs.length}…`
+        try {
+          await tool('memory_delete', { id: ref.slice(NOTES.length), soft: false })
+          done.refs.push(ref)
+        } catch (error) {
+          done.refused.push({ ref, error: errorMessage(error) })
+        }
+      }
+    } finally {
+      running.value = ''
+    }
+    deletion.value = { refs: new Set(done.refs), endedActions: countEndedActions() }
+    clearSelection()
+    report([done], 'deleted for good')
   })
 
 type Change = Omit<Schemas['NotesChange'], 'refs'>

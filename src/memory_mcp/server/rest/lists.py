@@ -198,6 +198,7 @@ def _write_shown(family: str, write: LastWrite, opened: Opened | None = None, or
         text=text,
         client=author.get("client"),
         source=author.get("source"),
+        namespace=author.get("namespace"),
         origin=origin,
     )
 

@@ -268,6 +268,7 @@ class WriteShown(BaseModel):
     text: str = Field(description="Its beginning, if `text` was requested; empty for portals.")
     client: str | None = Field(description="Who wrote a note, if that is known and `text` was requested.")
     source: Source | None = Field(description="How a note came here, if `text` was requested.")
+    namespace: str | None = Field(description="Of a note, if `text` was requested.")
     origin: str | None = Field(
         description="Who last wrote it, such as `cursor with key laptop`, if that is recorded and `text` was requested."
     )

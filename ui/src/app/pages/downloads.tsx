@@ -32,8 +32,8 @@ export function Downloads({ canBackUp }: { canBackUp: boolean }) {
     <section class="card downloads">
       <h2>Export</h2>
       <p>
-        All your memories as markdown, JSON lines, Parquet and CSV in one zip.{' '}
-        <code>memory-mcp import memory-mcp FILE</code> imports it, here or elsewhere.
+        All your memories as markdown, JSON lines, Parquet and CSV in one zip. Drop it above to bring it back, here or
+        on another computer; in a terminal, <code>memory-mcp import memory-mcp FILE</code> does the same.
       </p>
       <div class="bar">
         <button disabled={pending !== null} onClick={() => downloadFile('export')}>

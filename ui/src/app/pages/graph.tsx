@@ -105,6 +105,8 @@ interface Props {
 
 const contains = (node: Node, text: string) => node.title.toLowerCase().includes(text.toLowerCase())
 
+const bestConnected = (nodes: Node[]) => [...nodes].sort((one, other) => other.degree - one.degree)
+
 function GraphView({ graph: loaded, project, note, limit }: Props) {
   const [added, setAdded] = useState<GraphData | null>(null)
   const [hidden, setHidden] = useState<string[]>([]) // groups
@@ -113,7 +115,7 @@ function GraphView({ graph: loaded, project, note, limit }: Props) {
   const { filter: search = '', chosen = '' } = route.value.query
   const all = useMemo(() => (added ? merged(loaded, added) : loaded), [JSON.stringify(loaded), added])
   const shown = useMemo(() => all.nodes.filter((node) => !hidden.includes(node.group)), [all, hidden])
-  const listed = shown.filter((node) => contains(node, search))
+  const listed = useMemo(() => bestConnected(shown.filter((node) => contains(node, search))), [shown, search])
   const selected = all.nodes.find((node) => node.id === chosen)
   const choose = (id: string) => setQuery({ chosen: id }, true)
   const expand = async (id: string) => {

@@ -33,7 +33,7 @@ export function RecentWrites({ writes, incomplete, showEarlier }: Schemas['Write
       ))}
       <p class="bar">
         {showEarlier && <button onClick={showEarlier}>Show earlier writes</button>}
-        <a href="/memories">All memories</a>
+        <a href="/memories">All memories</a> <a href="/writes">See and undo all changes</a>
       </p>
     </section>
   )

@@ -1,21 +1,21 @@
 // What can be done with the selected memories of a list.
 import { useState } from 'preact/hooks'
 import { number, plural } from '../../shared/format'
+import { Confirm } from '../../shared/confirm'
 import { showError } from '../../shared/toast'
 import { splitTags } from '../note-fields'
-import { noteRef } from '../refs'
 import type { Hit } from '../search'
 import {
   changeSelected,
   clearSelection,
+  deleteForGood,
+  NOTES,
   deleteSelected,
   restoreSelected,
   running,
   select,
   selectedIn,
 } from '../selection'
-
-const NOTES = noteRef('')
 
 const focus = (element: HTMLElement | null) => element?.focus() // when it appears
 
@@ -81,12 +81,7 @@ export function SelectionBar({ list, hits, total, maxSelected, loadAll, isArchiv
 function Actions({ refs, isArchived }: { refs: string[]; isArchived: boolean }) {
   const [form, setForm] = useState<'tag' | 'move' | ''>('')
   const isBusy = Boolean(running.value)
-  if (isArchived)
-    return (
-      <button disabled={isBusy} onClick={() => restoreSelected(refs)}>
-        Restore
-      </button>
-    )
+  if (isArchived) return <ActionsOfDeleted refs={refs} isBusy={isBusy} />
   const hasOnlyNotes = refs.every((ref) => ref.startsWith(NOTES))
   const title = hasOnlyNotes ? undefined : 'Only notes have tags and namespaces'
   const toggle = (name: 'tag' | 'move') => setForm(form === name ? '' : name)
@@ -113,6 +108,31 @@ function Actions({ refs, isArchived }: { refs: string[]; isArchived: boolean }) 
       </button>
       {form === 'tag' && <TagForm refs={refs} onDone={() => setForm('')} />}
       {form === 'move' && <MoveForm refs={refs} onDone={() => setForm('')} />}
+    </>
+  )
+}
+
+function ActionsOfDeleted({ refs, isBusy }: { refs: string[]; isBusy: boolean }) {
+  const [isAsked, setAsked] = useState(false)
+  const what = plural(refs.length, 'note')
+  return (
+    <>
+      <button disabled={isBusy} onClick={() => restoreSelected(refs)}>
+        Restore
+      </button>
+      <button class="danger" disabled={isBusy} onClick={() => setAsked(true)}>
+        Delete for good…
+      </button>
+      {isAsked && (
+        <Confirm
+          title={`Delete ${what} for good?`}
+          text="Their texts, former versions and links are erased. It cannot be undone."
+          cancelLabel="Keep them"
+          confirmLabel={`Delete ${what} for good`}
+          onConfirm={() => deleteForGood(refs)}
+          onClose={() => setAsked(false)}
+        />
+      )}
     </>
   )
 }
