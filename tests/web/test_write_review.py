@@ -17,7 +17,8 @@ def test_writes_of_a_key_are_undone_after_a_preview_and_taken_back(browser: Brow
     new_account.call("commit_memory", scope="vault", key="bank", content="account 1")
     write_as(new_account, "phone", "account <i>666</i>")
     with open_context(browser, new_account) as context, open_page(context, new_account) as page:
-        page.goto("/writes")
+        page.goto("/")
+        page.get_by_role("link", name="See and undo all changes").click()
         rows = page.get_by_role("region", name="Writers by day").get_by_role("row")
         expect(rows).to_have_count(3)
         expect(rows.nth(1)).to_contain_text("wire with key phone")
