@@ -5,7 +5,10 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from memory_mcp.app import App
+from memory_mcp.errors import Invalid
 from tests.importers.conftest import move, outcome
 from tests.importers.test_foreign_files import notes
 
@@ -125,6 +128,20 @@ def test_chatgpts_export(app: App, tmp_path: Path) -> None:
     assert found["Has a cat called Mia."].created_at == "2024-07-03T09:46:45.000Z"
     assert found["Has a cat called Mia."].metadata["conversation_id"] == "c2"
     assert move(app, "chatgpt", path).skipped == 4
+
+
+def test_memories_of_claude_with_very_many_objects_are_not_parsed(app: App, tmp_path: Path) -> None:
+    memories = json.dumps([{"conversations_memory": PAGE}])[:-1].encode() + b",{}" * 1_000_000 + b"]"
+    with pytest.raises(Invalid, match="has none of"):
+        move(app, "claude", zipped(tmp_path / "export.zip", {"memories.json": memories}))
+
+
+def test_a_zip_of_very_many_records_that_are_no_conversations_is_refused(app: App, tmp_path: Path) -> None:
+    conversations = json.dumps(chatgpts_conversations())[:-1].encode()
+    path = zipped(tmp_path / "export.zip", {"conversations.json": conversations + b",1" * 100_001 + b"]"})
+    with pytest.raises(Invalid, match="More than 100,000"):
+        move(app, "chatgpt", path)
+    assert notes(app) == {}
 
 
 def test_a_printed_list_of_memories(app: App, tmp_path: Path) -> None:

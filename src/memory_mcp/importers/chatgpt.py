@@ -27,6 +27,7 @@ from memory_mcp.importers.model import FoundNote, ImportProblem
 _FILE = re.compile(r"conversations(?:-\d+)?\.json")
 _FENCE = re.compile(r"```[a-z]*\n?(.*?)```", re.DOTALL)
 _FORGET = re.compile(r"forget\b", re.IGNORECASE)
+MAX_PROBLEMS = 100_000  # each takes 300 bytes of memory, and a record in a zip less than a byte
 NO_MEMORIES = (
     "ChatGPT saved no memory in these conversations. Ask ChatGPT to list every memory that it has of you, one per "
     "line, and import that list as a text file."
@@ -93,6 +94,7 @@ def _read_file(path: Path, member: Member, seen: _Found) -> bool:
                     _read_conversation(where, record.value, seen)
                 else:
                     seen.problems.append(ImportProblem(where, "It is not a conversation of ChatGPT."))
+                _check_problems(seen)
         except Invalid as exc:
             raise Invalid(f"{path} is not a data export of ChatGPT. {exc.message}") from exc
         except json_records.Truncated as exc:
@@ -101,6 +103,11 @@ def _read_file(path: Path, member: Member, seen: _Found) -> bool:
             after = f"{member.base}, after conversation {number}"
             seen.problems.append(ImportProblem(after, "The file is truncated, or not JSON from there on."))
     return count > 0
+
+
+def _check_problems(seen: _Found) -> None:
+    if len(seen.problems) > MAX_PROBLEMS:
+        raise Invalid(f"More than {MAX_PROBLEMS:,} of its records cannot be imported.")
 
 
 def _read_conversation(where: str, conversation: dict[str, Any], seen: _Found) -> None:

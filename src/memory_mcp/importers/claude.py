@@ -22,6 +22,7 @@ from memory_mcp.errors import Invalid
 from memory_mcp.importers import archives, bounds, text_list
 from memory_mcp.importers.archives import Member
 from memory_mcp.importers.model import FoundNote, ImportProblem
+from memory_mcp.json_counts import has_too_many_containers
 
 KEYS = ("conversations_memory", "project_memories", "memory_files")
 NO_MEMORIES = (
@@ -29,6 +30,7 @@ NO_MEMORIES = (
     "per line, and import that list as a text file."
 )
 MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_CONTAINERS = 1_000_000  # lists and objects of a file, each of which takes a hundred bytes of memory
 _INNER = re.compile(r"(?:memories|projects)(?:-\d+)?(?: ?\(\d+\))?\.zip", re.IGNORECASE)
 _HEADING = re.compile(r"^(?:#{1,6}\s+(.+?)|\*\*(.+?):?\*\*:?)\s*$")
 
@@ -68,8 +70,10 @@ def _holds_projects(member: Member) -> bool:
 def _json(member: Member) -> Any:
     with member.open() as stream:
         data = stream.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES or has_too_many_containers(data, MAX_CONTAINERS):
+        return None
     try:
-        return json.loads(data) if len(data) <= MAX_FILE_BYTES else None
+        return json.loads(data)
     except (ValueError, RecursionError):
         return None
 

@@ -46,13 +46,25 @@ def test_memory_behind_the_environment_is_not_read_as_the_kernels_answer(tmp_pat
 
 
 _IN_THE_SANDBOX = """
-import ctypes, json, os, socket, subprocess, sys
+import ctypes, errno, json, os, platform, signal, socket, subprocess, sys, threading
 from pathlib import Path
 from memory_mcp.engines.chdb import sandbox
 
 stranger, folder = sys.argv[1], Path(sys.argv[2])
 bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 sandbox.enter(folder, readable=[])
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def call(numbers, *arguments):
+    # Any other failure than the filter's comes from the kernel, which the call has reached.
+    done = libc.syscall(numbers[platform.machine()], *arguments)
+    if done < 0 and ctypes.get_errno() == errno.EPERM:
+        raise PermissionError
+
+
+signal.pthread_kill(threading.get_ident(), 0)  # to a thread of its own
+signal.raise_signal(signal.SIGCHLD)
 ways = {
     "udp": lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
     "tcp": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
@@ -61,6 +73,13 @@ ways = {
     "program": lambda: os.execv(sys.executable, ["python", "-c", "print('ran')"]),
     "signal": lambda: os.kill(os.getppid(), 0),
     "other process": lambda: os.pidfd_open(os.getppid()),
+    "signal to a thread": lambda: call({"x86_64": 234, "aarch64": 131}, os.getppid(), os.getppid(), 0),
+    "queued signal": lambda: call({"x86_64": 129, "aarch64": 138}, os.getppid(), 0, 0),
+    "tkill": lambda: call({"x86_64": 200, "aarch64": 130}, os.getppid(), 0),
+    "userfaultfd": lambda: call({"x86_64": 323, "aarch64": 282}, 1),
+    "perf_event_open": lambda: call({"x86_64": 298, "aarch64": 241}, 0, 0, -1, -1, 0),
+    "keyctl": lambda: call({"x86_64": 250, "aarch64": 219}, 0, -4, 1),
+    "open_by_handle_at": lambda: call({"x86_64": 304, "aarch64": 265}, -1, 0, 0),
     "ptrace": lambda: ctypes.CDLL(None, use_errno=True).ptrace(16, os.getppid(), 0, 0) and 1 / 0,
 }
 outcomes = {}
@@ -86,5 +105,5 @@ def test_a_sandboxed_process_reaches_no_network_no_socket_and_no_other_process(t
             check=True,
         )
     outcomes = json.loads(done.stdout)
-    assert len(outcomes) == 8
+    assert len(outcomes) == 15
     assert set(outcomes.values()) == {"refused"}, outcomes

@@ -374,6 +374,24 @@ def test_hostile_hellos_are_refused_and_harm_no_one(tmp_path: Path, connect: Con
     assert client.ask("ping")["result"] == {}
 
 
+def test_unfinished_hellos_are_limited_together(tmp_path: Path, connect: Connect) -> None:
+    client = connect()
+    own = ServerSocket(str(tmp_path))
+    unfinished = b" " * 60_000_000  # each is short enough alone
+    for _ in range(2):  # the second time shows that the first ones count no more
+        first, second = own.connect(), own.connect()
+        assert first is not None
+        assert second is not None
+        with first, second:
+            first.sendall(unfinished)
+            with suppress(BrokenPipeError, ConnectionResetError):
+                second.sendall(unfinished)
+            assert b"all relays together" in second.recv(65_536)
+            first.sendall(b"\n")
+            assert b"cannot be read" in first.recv(65_536)
+    assert client.ask("ping")["result"] == {}
+
+
 @pytest.mark.parametrize("kind", ["shared", "stdio"])
 def test_data_is_not_migrated_while_an_older_server_runs(tmp_path: Path, connect: Connect, kind: str) -> None:
     run("add", "a memory", "--data-dir", tmp_path, check=True)

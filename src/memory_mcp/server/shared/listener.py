@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 
 HELLO_TIMEOUT_S = 10.0
 MAX_HANDOVER_S = 2.0  # for calls that are under way
+MAX_UNFINISHED_HELLO_BYTES = hellos.MAX_HELLO_BYTES * 3 // 2  # of all relays together
 ACCEPT_RETRY_S = 1.0  # after an error such as too many open files
 
 AnswerVerb = Callable[[Hello], Awaitable[dict[str, Any]]]
@@ -42,6 +43,7 @@ class RelayListener:
         self._listening: socket.socket | None = listening
         self._identity = own.identity()
         self._connections: dict[asyncio.Task[None], _RelayedClient | None] = {}
+        self._unfinished_hello_bytes = 0
         self._reconnects_on_demand = False
         # Requests beside MCP that another process of this user may make.
         self.verbs: dict[str, AnswerVerb] = {"hook": HookAnswers(server.app).answer}
@@ -130,7 +132,7 @@ class RelayListener:
             return None
         try:
             with anyio.fail_after(HELLO_TIMEOUT_S):
-                hello = hellos.parse(await _read_line(wire))
+                hello = hellos.parse(await self._read_hello(wire))
         except Invalid as exc:
             await _send(wire, {protocol.KEY: protocol.REFUSED, "reason": exc.message})
             return None
@@ -146,6 +148,23 @@ class RelayListener:
             await _send(wire, {protocol.KEY: protocol.LEAVING})
             return None
         return hello
+
+    async def _read_hello(self, wire: socket.socket) -> bytes:
+        """The first line, after which a relay waits for the answer. Raises Invalid if it is too long or does not end,
+        and if the unfinished hellos of all relays together are too long."""
+        loop, received = asyncio.get_running_loop(), bytearray()
+        try:
+            while not received.endswith(b"\n"):
+                chunk = await loop.sock_recv(wire, MAX_READ_BYTES)
+                received += chunk
+                self._unfinished_hello_bytes += len(chunk)
+                if not chunk or len(received) > hellos.MAX_HELLO_BYTES:
+                    raise Invalid("the hello of the relay is too long or does not end")
+                if self._unfinished_hello_bytes > MAX_UNFINISHED_HELLO_BYTES:
+                    raise Invalid("the unfinished hellos of all relays together are too long")
+            return bytes(received)
+        finally:
+            self._unfinished_hello_bytes -= len(received)
 
     async def _answer_verb(self, wire: socket.socket, hello: Hello) -> None:
         answer = self.verbs.get(hello.verb)
@@ -231,17 +250,6 @@ class _RelayedClient:
         """Close the connection in both directions."""
         with suppress(OSError):
             self.wire.shutdown(socket.SHUT_RDWR)
-
-
-async def _read_line(wire: socket.socket) -> bytes:
-    """The first line, after which a relay waits for the answer. Raises Invalid if it is too long or does not end."""
-    loop, received = asyncio.get_running_loop(), bytearray()
-    while not received.endswith(b"\n"):
-        chunk = await loop.sock_recv(wire, MAX_READ_BYTES)
-        received += chunk
-        if not chunk or len(received) > hellos.MAX_HELLO_BYTES:
-            raise Invalid("the hello of the relay is too long or does not end")
-    return bytes(received)
 
 
 async def _send(wire: socket.socket, message: dict[str, Any]) -> None:
