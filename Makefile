@@ -42,7 +42,7 @@ test: setup ## Run the tests
 
 test-postgres: setup ## Run the tests of what PostgreSQL can keep, on a PostgreSQL that they start
 	MEMORY_TEST_ENGINES=postgres $(PYTEST) tests/engines/postgres tests/families/vault tests/families/notes tests/families/graph \
-		tests/conversations tests/write_journal tests/search_index tests/access tests/sessions tests/sync/test_hub.py tests/deploy/test_servers.py tests/test_tenants.py $(ARGS)
+		tests/conversations tests/services/write_journal tests/services/search_index tests/services/access tests/services/sessions tests/services/sync/test_hub.py tests/deploy/test_servers.py tests/test_tenants.py $(ARGS)
 
 soak-postgres: setup ## Run four servers behind nginx on one PostgreSQL, kill one every ten seconds, crash the database and fail over to its replica: lost notes, calls a second (SOAK_SECONDS)
 	$(BIN)/python -m benchmarks.soak_postgres $(if $(SOAK_SECONDS),--seconds $(SOAK_SECONDS)) $(ARGS)
@@ -66,7 +66,7 @@ soak-shared: setup ## Kill the shared server 200 times while eight clients write
 	$(BIN)/python -m benchmarks.soak_shared $(if $(KILLS),--kills $(KILLS)) $(ARGS)
 
 shared-tests: setup ## Run the tests of stdio through relays and shared servers
-	MEMORY_MCP_TEST_SHARED=1 $(PYTEST) tests/server/test_stdio.py tests/sessions tests/test_many_processes.py tests/server/test_fuzz.py $(ARGS)
+	MEMORY_MCP_TEST_SHARED=1 $(PYTEST) tests/server/test_stdio.py tests/services/sessions tests/test_many_processes.py tests/server/test_fuzz.py $(ARGS)
 
 attack: setup ## Attack the server in every class, with 100,000 generated portal escapes, and count attempts (ARGS="--statements N")
 	$(BIN)/python -m tests.attacks $(ARGS)
@@ -95,7 +95,7 @@ sbom: .venv/.sbom ## Write a software bill of materials (CycloneDX) of everythin
 	@touch $@
 
 soak-sync-model: setup ## Run 2,000 random sequences of nodes and a hub that lose, repeat, restore and clone data (MEMORY_MCP_SYNC_EXAMPLES)
-	MEMORY_MCP_SYNC_EXAMPLES=$${MEMORY_MCP_SYNC_EXAMPLES:-2000} $(BIN)/python -m pytest tests/sync/test_convergence.py tests/sync/test_stories.py $(ARGS)
+	MEMORY_MCP_SYNC_EXAMPLES=$${MEMORY_MCP_SYNC_EXAMPLES:-2000} $(BIN)/python -m pytest tests/services/sync/test_convergence.py tests/services/sync/test_stories.py $(ARGS)
 
 static: setup ## Check format, lint, types and generated docs; if Node is installed, the same and unit tests for ui/
 	$(BIN)/ruff format --check .

@@ -22,8 +22,9 @@ from typing import Any
 from benchmarks.figures import introduction
 from benchmarks.pipe import ServerProcess, memory_mcp
 from benchmarks.recall import HALVES, LOCOMO, Conversation, print_rows, read_conversations, share, wait_for_vectors
-from memory_mcp import settings, tokens
+from memory_mcp import settings
 from memory_mcp.app import App, answer_hook, open_app
+from memory_mcp.text import tokens
 
 UNRELATED = Path(__file__).with_name("unrelated_prompts.txt")
 CASES = ((300, 3), (1500, 10))  # tokens and memories

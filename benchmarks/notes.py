@@ -29,9 +29,9 @@ from benchmarks.seeded import SEED, Floats
 from benchmarks.texts import NAMESPACES, Texts
 from memory_mcp.app import embedding_options, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.embedding.builtin import Builtin
 from memory_mcp.families.notes.model import NewNote, NoteQuery
-from memory_mcp.search import fts_query
+from memory_mcp.services.embedding.builtin import Builtin
+from memory_mcp.services.search import fts_query
 from memory_mcp.settings import Settings
 
 GOAL = 1.5

@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.figures import introduction, load, markdown_table
 from benchmarks.pipe import ServerProcess, memory_mcp
-from memory_mcp.embedding.builtin import Builtin
+from memory_mcp.services.embedding.builtin import Builtin
 
 RECALL_GOAL = 0.78  # hybrid, R@10
 LEXICAL, SEMANTIC, HYBRID = "memory_search, lexical", "memory_search, semantic", "memory_search, hybrid"

@@ -20,11 +20,9 @@ from numpy.typing import NDArray
 
 from benchmarks import texts
 from benchmarks.texts import Texts
-from memory_mcp import engines, families, search, search_index
+from memory_mcp import engines, families
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.clock import precise_stamp
-from memory_mcp.embedding import Space, model_files
-from memory_mcp.embedding.worker import BACKGROUND
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
 from memory_mcp.engines.transactions import UserDatabase, Write
@@ -32,8 +30,11 @@ from memory_mcp.families.notes import schema
 from memory_mcp.families.notes.model import NewNote, Note
 from memory_mcp.families.notes.storage import index, notes
 from memory_mcp.families.notes.transactions import merged_tags
-from memory_mcp.search.vectors import pack
-from memory_mcp.search_index.storage import vectors
+from memory_mcp.services import search, search_index
+from memory_mcp.services.embedding import Space, model_files
+from memory_mcp.services.embedding.worker import BACKGROUND
+from memory_mcp.services.search.vectors import pack
+from memory_mcp.services.search_index.storage import vectors
 
 Floats = NDArray[np.float32]
 

@@ -26,7 +26,7 @@ from typing import Any
 import memory_mcp as package
 from benchmarks.figures import introduction, load, print_table
 from benchmarks.pipe import ServerProcess, memory_mcp
-from memory_mcp.sessions import Servers
+from memory_mcp.services.sessions import Servers
 
 CLIENTS = 8
 KILLS = 200

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_mcp.search.vectors import Floats
+from memory_mcp.services.search.vectors import Floats
 
 DIMENSIONS = 384
 TOP = 10

@@ -12,9 +12,9 @@ import tempfile  # noqa: F401
 
 import platformdirs  # noqa: F401
 
-from memory_mcp import operating_system
 from memory_mcp.__main__ import main
 from memory_mcp.engines.files import lock, rooted_folder
+from memory_mcp.system import operating_system
 
 MISSING = {
     os: ("O_CLOEXEC", "O_NOFOLLOW", "O_DIRECTORY", "geteuid", "getuid", "pidfd_open", "set_blocking"),

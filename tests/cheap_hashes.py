@@ -1,6 +1,6 @@
 """Keys and passwords are hashed with the least work that bcrypt allows: tests make thousands of them."""
 
-from memory_mcp.access import keys, sign_ins
+from memory_mcp.services.access import keys, sign_ins
 
 ROUNDS_OF_KEYS, ROUNDS_OF_PASSWORDS = keys.BCRYPT_ROUNDS, sign_ins.BCRYPT_ROUNDS
 MIN_ROUNDS = 4

@@ -12,8 +12,8 @@ from memory_mcp.clients.profiles import PROFILES
 from memory_mcp.errors import CODES, HUB_CODES, KEY_CODES
 from memory_mcp.families.registry import FAMILIES, select
 from memory_mcp.server.tool_list import ToolList
+from memory_mcp.services.sync.protocol import CLOCK_AHEAD, FORKED, OTHER_SECRET
 from memory_mcp.settings import SECRETS, Settings, env_name, flag
-from memory_mcp.sync.protocol import CLOCK_AHEAD, FORKED, OTHER_SECRET
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -22,7 +22,7 @@ NOT_RUN = {
     r"make (install|run)$|uvx --from \.|uv tool install ": (
         "installs packages; tests/install/test_readme.py runs all of it in `make install-check`"
     ),
-    r"memory-mcp models pull": "downloads 35 MB; tests/install/test_readme.py, tests/embedding/test_model_files.py",
+    r"memory-mcp models pull": "downloads 35 MB; tests/install/test_readme.py, tests/services/embedding",
     r"\. \.venv/bin/activate$": "the same environment is on PATH",
     r"memory-mcp (serve|hub) ": "runs until it is ended; tests/test_documented_servers.py",
     r"memory-mcp sync (link|now|enable)": "needs a hub; tests/test_documented_servers.py",

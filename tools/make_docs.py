@@ -11,7 +11,6 @@ from typing import Any
 import apsw
 import typer
 
-from memory_mcp.access import server_db
 from memory_mcp.cli.main import cli
 from memory_mcp.engines.sqlite.migrations import Schema
 from memory_mcp.errors import CODES, HUB_CODES, KEY_CODES
@@ -21,11 +20,12 @@ from memory_mcp.families.notes import schema as notes_schema
 from memory_mcp.families.registry import FAMILIES
 from memory_mcp.families.stores import schema as stores_schema
 from memory_mcp.families.vault import schema as vault_schema
-from memory_mcp.search_index import schema as index_schema
 from memory_mcp.server import schemas
-from memory_mcp.sessions import live_db
+from memory_mcp.services.access import server_db
+from memory_mcp.services.search_index import schema as index_schema
+from memory_mcp.services.sessions import live_db
+from memory_mcp.services.sync import hub
 from memory_mcp.settings import SECRETS, Settings, env_name, env_names, flag
-from memory_mcp.sync import hub
 from tools.chart import chart
 
 COMMAND_LINE = "command-line.md"  # only its end is made from the code

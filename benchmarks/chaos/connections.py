@@ -15,7 +15,7 @@ from benchmarks.chaos.ledger import FAMILIES, PREPARATION, Call, Refused, Unsure
 from benchmarks.pipe import ServerProcess
 from memory_mcp.engines.chdb import frames
 from memory_mcp.engines.chdb.process import read_lock
-from memory_mcp.sessions import Servers
+from memory_mcp.services.sessions import Servers
 
 Era = Literal["legacy", "modern"]
 ERAS: tuple[Era, ...] = ("legacy", "modern")

@@ -17,7 +17,7 @@ from benchmarks.peers.connection import CallFailed, Connection, connect, plain
 from benchmarks.peers.facts import Fact, Form, facts, sample
 from benchmarks.peers.installation import Environment, Installed, home_for
 from benchmarks.peers.results import Kept, Result, Searches, Spread, Writes
-from memory_mcp import tokens
+from memory_mcp.text import tokens
 
 PARTS = 5  # of the writes, and of the searches of each form: each has a median of its own
 WRITES_PER_CLIENT = 100

@@ -16,10 +16,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Protocol
 
-from memory_mcp import operating_system, unix_sockets
 from memory_mcp.changes import Change
 from memory_mcp.clock import new_id
 from memory_mcp.errors import Unavailable
+from memory_mcp.system import operating_system, unix_sockets
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp import garbage
+from memory_mcp.system import garbage
 
 if TYPE_CHECKING:
     from memory_mcp.settings import Settings
@@ -147,7 +147,7 @@ def _run_server(chosen: "Settings", not_shared: str | None = None) -> None:
         from memory_mcp.server.stdio import run
 
         if _is_at_terminal():
-            from memory_mcp.terminal import wrap
+            from memory_mcp.system.terminal import wrap
 
             sys.stderr.write(wrap(AT_TERMINAL, sys.stderr))
     else:
@@ -168,7 +168,7 @@ def _run_hub(chosen: "Settings") -> None:
 
 
 def _print_error(message: str, code: int) -> int:
-    from memory_mcp.terminal import wrap
+    from memory_mcp.system.terminal import wrap
 
     sys.stderr.write(wrap(f"memory-mcp: {message}\n", sys.stderr))
     return code

@@ -13,7 +13,9 @@ class AttackClass:
 CLASSES = (
     AttackClass("paths and symlink races", ("tests/engines/files/test_rooted_folder.py",)),
     AttackClass(
-        "SQL and FTS injection", ("tests/search/test_fts_query.py", "tests/fuzz/test_corpus.py"), "fts or query or sql"
+        "SQL and FTS injection",
+        ("tests/services/search/test_fts_query.py", "tests/fuzz/test_corpus.py"),
+        "fts or query or sql",
     ),
     AttackClass("portal escapes, by hand", ("tests/engines/chdb/test_sql_policy.py",)),
     AttackClass("portal escapes, generated from the engine's lists", ("tests/engines/chdb/test_generated_escapes.py",)),
@@ -41,14 +43,18 @@ CLASSES = (
         "headers, cookies, CSRF, session fixation", ("tests/attacks/test_browsers.py", "tests/server/test_http.py")
     ),
     AttackClass(
-        "key guessing", ("tests/attacks/test_keys.py", "tests/access/test_keys.py", "tests/access/test_sign_ins.py")
+        "key guessing",
+        ("tests/attacks/test_keys.py", "tests/services/access/test_keys.py", "tests/services/access/test_sign_ins.py"),
     ),
     AttackClass("other tenants, by every identifier", ("tests/test_tenants.py", "tests/test_confined_keys.py")),
     AttackClass("slow-loris and floods of connections", ("tests/server/test_connections.py",)),
     AttackClass(
         "floods of calls and sessions, hoarded streams",
-        ("tests/server/test_fairness.py", "tests/server/test_answer_order.py", "tests/sessions/test_caps.py"),
+        ("tests/server/test_fairness.py", "tests/server/test_answer_order.py", "tests/services/sessions/test_caps.py"),
     ),
     AttackClass("stored script in what pages show", ("tests/web/test_stored_script.py", "tests/web/test_markdown.py")),
-    AttackClass("hostile hub and hostile node", ("tests/sync/test_hostile_hub.py", "tests/sync/test_hub.py")),
+    AttackClass(
+        "hostile hub and hostile node",
+        ("tests/services/sync/test_hostile_hub.py", "tests/services/sync/test_hub.py"),
+    ),
 )

@@ -11,8 +11,8 @@ from memory_mcp.cli import command_line, memories
 from memory_mcp.families.recall import Recall
 from memory_mcp.families.recall.model import Recalled
 from tests import processes
-from tests.embedding.servers import needs_model
 from tests.processes import environment
+from tests.services.embedding.servers import needs_model
 from tests.wire import Stdio
 
 TEAPOT = "Aunt Berta keeps her savings in the blue teapot."

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from memory_mcp import operating_system
 from memory_mcp.clients import CLIENTS, ClientConfigurations, ClientProgram, Http, Machine, Stdio, jsonc, toml
 from memory_mcp.clients.operations import ConfigPlan
 from memory_mcp.errors import Conflict, Invalid, Unavailable
+from memory_mcp.system import operating_system
 
 KEY = "mmcp_abcdefghijkl_" + "s" * 43
 OURS = Stdio("/opt/venv/bin/memory-mcp", ("--data-dir", "/data"))

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from memory_mcp import tokens
 from memory_mcp.app import App
 from memory_mcp.caller import Caller
 from memory_mcp.families.graph.model import NamedRelation, NewEntity
 from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import Author, NewNote, Note
 from memory_mcp.families.stores.model import Metadata
+from memory_mcp.text import tokens
 from tests.conversations.conftest import TRANSCRIPTS, Hook, given
 
 

@@ -9,10 +9,10 @@ import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
-from memory_mcp import tokens
 from memory_mcp.app import App
 from memory_mcp.caller import Caller
 from memory_mcp.families.notes import distillation
+from memory_mcp.text import tokens
 from tests.conversations.conftest import TRANSCRIPTS, Hook, given
 from tests.conversations.test_capture import line
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from memory_mcp import tokens
 from memory_mcp.app import App
 from memory_mcp.caller import Caller
 from memory_mcp.cli.common import new_session
@@ -19,6 +18,7 @@ from memory_mcp.errors import NotFound
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.texts import Match
 from memory_mcp.families.vault.model import NewMemory
+from memory_mcp.text import tokens
 from tests.conversations.conftest import TRANSCRIPTS, Hook, given
 
 

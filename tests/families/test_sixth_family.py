@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.access import Tenants
 from memory_mcp.app import App, open_app, open_maintenance
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller, Scope
 from memory_mcp.clock import new_id, precise_stamp
@@ -34,7 +33,8 @@ from memory_mcp.families.registry import STORAGE_FAMILIES, with_recall
 from memory_mcp.families.texts import Group, Text
 from memory_mcp.maintenance import Export, read_export
 from memory_mcp.server.protocol import McpServer
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.access import Tenants
+from memory_mcp.services.sessions import Connection, Session
 from tests.conftest import Clock, connected
 from tests.maintenance.sample_data import chosen
 

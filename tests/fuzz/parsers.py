@@ -26,10 +26,10 @@ from memory_mcp.families.portals import address
 from memory_mcp.families.registry import FAMILIES
 from memory_mcp.families.stores import frontmatter, yaml_text
 from memory_mcp.importers import basic_memory, chatgpt, claude, mcp_memory_service, mem0, server_memory
-from memory_mcp.search import fts_query
 from memory_mcp.server import arguments
-from memory_mcp.sync import records
-from memory_mcp.time_spans import TimeReader
+from memory_mcp.services.search import fts_query
+from memory_mcp.services.sync import records
+from memory_mcp.text.time_spans import TimeReader
 
 MAX_FOUND = 1000  # memories of one imported file
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.hooks import client, records
-from memory_mcp.operating_system import process_age_s
+from memory_mcp.system.operating_system import process_age_s
 from tests.conversations.conftest import TRANSCRIPTS
 from tests.events import eventually
 
@@ -77,7 +77,11 @@ def test_it_imports_the_standard_library_alone() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in done.stdout.split()} - {"__mp_main__", "__main__"}
     own = {name for name in done.stdout.split() if name.startswith("memory_mcp.")}
-    assert {name.split(".")[1] for name in own} == {"hooks", "relay", "operating_system", "unix_sockets"}
+    assert {name.split(".")[1] for name in own} == {"hooks", "relay", "system"}
+    assert {name for name in own if ".system." in name} == {
+        "memory_mcp.system.operating_system",
+        "memory_mcp.system.unix_sockets",
+    }
     assert not {"pydantic", "apsw", "platformdirs", "typing_extensions"} & loaded
     assert "dataclasses" not in loaded  # with `inspect` it takes two fifths of the imports' time
 
@@ -105,6 +109,6 @@ def test_all_input_is_read_and_only_so_much_is_used(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say when a process started")
 def test_the_time_that_a_process_took_to_start_counts() -> None:
-    code = "from memory_mcp.operating_system import process_age_s; print(process_age_s())"
+    code = "from memory_mcp.system.operating_system import process_age_s; print(process_age_s())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 0 < float(done.stdout) < process_age_s()

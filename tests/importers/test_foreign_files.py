@@ -8,7 +8,7 @@ from memory_mcp.app import App
 from memory_mcp.families.graph.model import Entity, Relation
 from memory_mcp.families.notes.model import CreatedCursor, Filter, Note, NoteQuery
 from memory_mcp.importers.model import ForeignFormat
-from memory_mcp.time_spans import Span
+from memory_mcp.text.time_spans import Span
 from tests.importers.conftest import ME, move, outcome
 from tests.importers.foreign_tools import FOREIGN
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory_mcp.access import server_db
 from memory_mcp.families.notes.model import NoteQuery
 from memory_mcp.families.registry import STORAGE_FAMILIES
+from memory_mcp.services.access import server_db
 from tests.exhaustive import sample
 from tests.maintenance import former_data
 from tests.maintenance.sample_data import LOCAL, maintenance_of, opened

@@ -6,10 +6,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory_mcp.access import server_db
 from memory_mcp.cli import command_line
 from memory_mcp.engines.sqlite import integrity
 from memory_mcp.families.vault import schema
+from memory_mcp.services.access import server_db
 from tests.maintenance.sample_data import LOCAL, fill, opened
 
 

@@ -14,7 +14,8 @@ def test_the_relay_imports_the_standard_library_only_and_little_of_it() -> None:
     assert {name for name in foreign if not name.startswith("memory_mcp.relay")} == {
         "memory_mcp",
         "memory_mcp.__main__",
-        "memory_mcp.unix_sockets",
+        "memory_mcp.system",
+        "memory_mcp.system.unix_sockets",
     }
     assert not loaded & SLOW
 

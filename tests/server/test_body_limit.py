@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from memory_mcp.json_counts import MAX_CONTAINERS, has_too_many_containers
+from memory_mcp.text.json_counts import MAX_CONTAINERS, has_too_many_containers
 from tests.server.test_rest import signed_in
 from tests.wire import HELLO, MODERN, Http, http_server, modern_meta
 

@@ -10,12 +10,12 @@ import pytest
 
 import memory_mcp
 from memory_mcp import errors
-from memory_mcp.access import KeyRefused, NotSignedIn
 from memory_mcp.app import App
 from memory_mcp.cli import command_line
 from memory_mcp.errors import AppError, NotFound, Unusable
 from memory_mcp.families.family import Tool
 from memory_mcp.server import error_encoding
+from memory_mcp.services.access import KeyRefused, NotSignedIn
 from tests.server.test_rest import Person, signed_in
 from tests.wire import http_server
 

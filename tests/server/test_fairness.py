@@ -20,7 +20,6 @@ import anyio
 import httpx
 import pytest
 
-from memory_mcp.access.sign_ins import MAX_ATTEMPTS_PER_ADDRESS
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES
 from memory_mcp.engines.files.lock import FileLock
@@ -29,6 +28,7 @@ from memory_mcp.server import http
 from memory_mcp.server.http import HANDSHAKE_BURST
 from memory_mcp.server.middleware.pace import Pace
 from memory_mcp.server.thread_pools import HASHING_NICENESS, ONE_USER, Pools, Shares, Slots, Workers
+from memory_mcp.services.access.sign_ins import MAX_ATTEMPTS_PER_ADDRESS
 from memory_mcp.settings import Settings
 from tests.events import TIMEOUT_S, eventually
 from tests.processes import run

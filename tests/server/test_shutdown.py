@@ -14,9 +14,9 @@ import httpx
 import pytest
 
 from memory_mcp.engines.files.lock import FileLock
-from tests.embedding.fake_service import running_service
 from tests.events import TIMEOUT_S
 from tests.processes import Process, run
+from tests.services.embedding.fake_service import running_service
 from tests.wire import Stdio, http_server
 
 MAX_S = 25  # more than a server takes on a busy machine, less than any of the waits below

@@ -8,7 +8,7 @@ import pytest
 
 from tests.events import eventually
 from tests.server.test_rest import Person, cli, signed_in
-from tests.sync.processes import Hub, running_hub
+from tests.services.sync.processes import Hub, running_hub
 from tests.wire import Http, http_server
 
 SYNCING = ("--embedder", "none", "--sync-seconds", "1")

@@ -16,7 +16,7 @@ import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from tests.processes import run
-from tests.sync.processes import running_hub
+from tests.services.sync.processes import running_hub
 from tests.web import demo
 from tests.web.conftest import Site, launched, signed_in
 from tests.wire import http_server

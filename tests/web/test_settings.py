@@ -9,8 +9,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.embedding.fake_service import running_service
 from tests.processes import run
+from tests.services.embedding.fake_service import running_service
 from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site
 from tests.wire import http_server

@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.server.test_rest import cli
-from tests.sync.hostile import hostile_hub
-from tests.sync.processes import Hub, running_hub
+from tests.services.sync.hostile import hostile_hub
+from tests.services.sync.processes import Hub, running_hub
 from tests.web.accessibility import assert_accessible
 from tests.web.conftest import Site
 

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memory_mcp.access import Audit, Keys, Limits, SignIns, Users, delete_folder, folder_of, server_db
 from memory_mcp.app.older_servers import wait_for_older_servers
 from memory_mcp.app.postgres import create_cells, create_peers, delete_rows, open_pool, place_user, shared_rows
 from memory_mcp.caller import LOCAL_USER
@@ -20,7 +19,8 @@ from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.transactions import PoolStats, SharedDatabase
 from memory_mcp.families.context import open_database
-from memory_mcp.sessions import (
+from memory_mcp.services.access import Audit, Keys, Limits, SignIns, Users, delete_folder, folder_of, server_db
+from memory_mcp.services.sessions import (
     Client,
     LeasedServers,
     RunningServer,
@@ -31,8 +31,8 @@ from memory_mcp.sessions import (
     by_server,
     live_db,
 )
+from memory_mcp.services.sync import hub as hubs
 from memory_mcp.settings import Settings
-from memory_mcp.sync import hub as hubs
 
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.cells import Cells

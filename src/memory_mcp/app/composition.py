@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from memory_mcp.access.usage import Analytics, Coverage
 from memory_mcp.app.access import Access, ServerDatabases, create_access, open_server_databases
 from memory_mcp.app.postgres import check_settings, create_peers
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
@@ -16,7 +15,6 @@ from memory_mcp.changes import KEYS_TOPIC, Changes
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.conversations import Conversations, Families
 from memory_mcp.conversations.schema import FILE as CONVERSATIONS_FILE
-from memory_mcp.embedding import Embedders, EmbeddingOptions, model_files
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Unavailable
 from memory_mcp.families import registry
@@ -29,15 +27,17 @@ from memory_mcp.families.recall import Recall
 from memory_mcp.families.recall.latest import Latest, latest
 from memory_mcp.families.stores import Stores
 from memory_mcp.families.vault import Vault
+from memory_mcp.families.write_review import WriteReview
 from memory_mcp.importers import Importers
 from memory_mcp.importers.own_exports import OwnExports
 from memory_mcp.maintenance.imports import read_export
 from memory_mcp.peers import Peers
-from memory_mcp.sessions import Clients, ServerRegistry, SessionChoices, Sessions
+from memory_mcp.services.access.usage import Analytics, Coverage
+from memory_mcp.services.embedding import Embedders, EmbeddingOptions, model_files
+from memory_mcp.services.sessions import Clients, ServerRegistry, SessionChoices, Sessions
+from memory_mcp.services.sync import LINK_FILE, Sync, SyncWorker
+from memory_mcp.services.sync.model import Replica
 from memory_mcp.settings import Settings
-from memory_mcp.sync import LINK_FILE, Sync, SyncWorker
-from memory_mcp.sync.model import Replica
-from memory_mcp.write_review import WriteReview
 
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.pool import PostgresPool

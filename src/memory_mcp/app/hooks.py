@@ -7,7 +7,7 @@ from memory_mcp.app.composition import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.clock import new_id
 from memory_mcp.conversations import hook_calls
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.sessions import Connection, Session
 
 
 def answer_hook(app: App, event: str, payload: Mapping[str, Any], client: str = "claude-code") -> dict[str, Any]:

@@ -8,8 +8,8 @@ from memory_mcp.app.access import Access, ServerDatabases, create_access, open_s
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.engines.transactions import UserDatabase
 from memory_mcp.families.context import open_database
+from memory_mcp.services.sync import hub as hubs
 from memory_mcp.settings import Settings
-from memory_mcp.sync import hub as hubs
 
 
 @dataclass(frozen=True)

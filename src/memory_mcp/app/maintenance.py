@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp.access import folder_of
 from memory_mcp.app.access import use_data_dir
 from memory_mcp.app.composition import App, embedding_options
 from memory_mcp.app.older_servers import database_kinds
@@ -23,7 +22,8 @@ from memory_mcp.families.context import open_database
 from memory_mcp.families.family import Family
 from memory_mcp.families.portals.composition import create_portals
 from memory_mcp.families.portals.operations import Portals
-from memory_mcp.sessions import LeasedServers, Servers, live_db
+from memory_mcp.services.access import folder_of
+from memory_mcp.services.sessions import LeasedServers, Servers, live_db
 from memory_mcp.settings import Settings
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp import __version__
-from memory_mcp.access import server_db
 from memory_mcp.conversations import schema as conversations
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.errors import Unavailable
 from memory_mcp.families import registry
 from memory_mcp.families.family import Family
-from memory_mcp.sessions import RunningServer, Servers, live_db
+from memory_mcp.services.access import server_db
+from memory_mcp.services.sessions import RunningServer, Servers, live_db
+from memory_mcp.services.sync import hub as hubs
 from memory_mcp.settings import Settings
-from memory_mcp.sync import hub as hubs
 
 log = logging.getLogger(__name__)
 

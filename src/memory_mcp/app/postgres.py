@@ -11,9 +11,9 @@ from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.transactions import SharedDatabase
 from memory_mcp.errors import Invalid, Unusable
 from memory_mcp.families.family import Family
-from memory_mcp.installation import install_command
 from memory_mcp.peers import Peers, SocketPeers
 from memory_mcp.settings import Settings
+from memory_mcp.system.installation import install_command
 
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.cells import Cells

@@ -13,8 +13,6 @@ from typing import Annotated
 
 import typer
 
-from memory_mcp import operating_system
-from memory_mcp.access.sign_ins import sign_in_url
 from memory_mcp.app import open_access
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, chosen_settings
@@ -22,8 +20,10 @@ from memory_mcp.cli.output import print_json, print_text
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.errors import Unavailable
 from memory_mcp.relay.link import LOG
-from memory_mcp.sessions import ServerAddress
+from memory_mcp.services.access.sign_ins import sign_in_url
+from memory_mcp.services.sessions import ServerAddress
 from memory_mcp.settings import Settings
+from memory_mcp.system import operating_system
 
 START_TIMEOUT_S = 60.0
 MAX_MESSAGE_BYTES = 65_536

@@ -16,7 +16,7 @@ from memory_mcp.cli.output import print_error
 from memory_mcp.clock import new_id
 from memory_mcp.engines.files import data_directory
 from memory_mcp.errors import AppError, Invalid, NotFound
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.sessions import Connection, Session
 
 
 def parse_path(text: str) -> Path:

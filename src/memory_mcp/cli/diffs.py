@@ -8,7 +8,7 @@ from rich.text import Text
 from memory_mcp.cli.output import confirm, console, print_text
 from memory_mcp.clients.operations import ConfigPlan
 from memory_mcp.errors import Invalid
-from memory_mcp.invisible_characters import show
+from memory_mcp.text.invisible_characters import show
 
 COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 

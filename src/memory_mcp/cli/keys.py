@@ -5,14 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from memory_mcp.access import Key
-from memory_mcp.access.keys import lifetime
 from memory_mcp.caller import LOCAL_USER, parse_scopes
 from memory_mcp.cli.common import AsJson, DataDir, report_as_usage_error, split_names, use_access
 from memory_mcp.cli.output import print_json, print_table, print_text
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.errors import Invalid
 from memory_mcp.families.registry import FAMILIES, confinable
+from memory_mcp.services.access import Key
+from memory_mcp.services.access.keys import lifetime
 
 cli = Verbs(help="Keys for clients that connect over HTTP.", no_args_is_help=True)
 

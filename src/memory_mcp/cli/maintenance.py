@@ -38,7 +38,7 @@ from memory_mcp.families.registry import FAMILIES
 from memory_mcp.maintenance.exports import Export
 from memory_mcp.maintenance.model import Diagnosis
 from memory_mcp.relay.link import LOG
-from memory_mcp.terminal import wrap
+from memory_mcp.system.terminal import wrap
 
 NO_BACKUP = "No backup was written; an earlier one is unchanged. The same command starts again."
 NO_EXPORT = "No folder was written. The same command starts again."

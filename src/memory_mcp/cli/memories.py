@@ -16,7 +16,6 @@ from memory_mcp.app import App, embedding_options
 from memory_mcp.caller import Caller
 from memory_mcp.cli.common import AsJson, DataDir, new_session, report_as_usage_error, split_names, use_app
 from memory_mcp.cli.output import console, counted, print_content, print_json, print_text, title_and_text
-from memory_mcp.embedding import model_files
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import Author, NewNote
@@ -26,7 +25,8 @@ from memory_mcp.families.recall.operations import NOTHING_FITS
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.stores.model import Metadata, ref_of
 from memory_mcp.families.vault.model import NewMemory, uri_of
-from memory_mcp.names import new_namespace
+from memory_mcp.services.embedding import model_files
+from memory_mcp.text.names import new_namespace
 
 NOTHING_MATCHES = "Try other words or fewer filters; `memory-mcp list` shows the latest memories."
 BY_WORDS_ONLY = (

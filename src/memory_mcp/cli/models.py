@@ -9,7 +9,7 @@ from memory_mcp.cli.common import AsJson, DataDir, parse_path, report_as_usage_e
 from memory_mcp.cli.output import print_json, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.cli.verbs import Verbs
-from memory_mcp.embedding import model_files
+from memory_mcp.services.embedding import model_files
 
 cli = Verbs(help="The built-in model for search by meaning.", no_args_is_help=True)
 

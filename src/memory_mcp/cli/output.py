@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from memory_mcp.clients.model import as_typed
-from memory_mcp.invisible_characters import escape_in_json, show
-from memory_mcp.terminal import wrap
+from memory_mcp.system.terminal import wrap
+from memory_mcp.text.invisible_characters import escape_in_json, show
 
 
 def console() -> Console:

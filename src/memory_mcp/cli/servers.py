@@ -16,7 +16,7 @@ from memory_mcp.clock import instant, utc_now
 from memory_mcp.errors import Unavailable
 from memory_mcp.relay import link
 from memory_mcp.relay.server_socket import ServerSocket
-from memory_mcp.sessions import Client, RunningServer, Servers
+from memory_mcp.services.sessions import Client, RunningServer, Servers
 from memory_mcp.settings import Settings
 
 STOP_TIMEOUT_S = 10.0  # a server ends within five seconds

@@ -9,7 +9,7 @@ from memory_mcp.cli.common import AsJson, DataDir, parse_path, use_app
 from memory_mcp.cli.output import print_json, print_table, print_text
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.families.stores.model import Store
-from memory_mcp.paths import expand_home
+from memory_mcp.system.paths import expand_home
 
 cli = Verbs(help="Folders of markdown files that agents work in.", no_args_is_help=True)
 

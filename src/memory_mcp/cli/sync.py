@@ -13,8 +13,8 @@ from memory_mcp.cli.common import AsJson, DataDir, caller_for, use_app
 from memory_mcp.cli.output import print_json, print_table, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.cli.verbs import Verbs
-from memory_mcp.sync import Sync, SyncState
-from memory_mcp.sync.hub_client import is_plain_http
+from memory_mcp.services.sync import Sync, SyncState
+from memory_mcp.services.sync.hub_client import is_plain_http
 
 cli = Verbs(help="Keep the notes of a namespace the same on several computers.", no_args_is_help=True)
 

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from memory_mcp.access import REQUESTS_PER_MINUTE, Plan
-from memory_mcp.access.sign_ins import sign_in_url
 from memory_mcp.app import open_access
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, chosen_settings, use_access
 from memory_mcp.cli.output import print_json, print_table, print_text
 from memory_mcp.cli.verbs import Verbs
+from memory_mcp.services.access import REQUESTS_PER_MINUTE, Plan
+from memory_mcp.services.access.sign_ins import sign_in_url
 
 cli = Verbs(help="The users of this server. Each has separate data.", no_args_is_help=True)
 

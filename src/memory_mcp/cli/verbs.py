@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from typer.core import TyperCommand, TyperGroup
 
 from memory_mcp.cli.narrow_help import print_help
-from memory_mcp.validation import sentence
+from memory_mcp.text.validation import sentence
 
 
 class Verbs(typer.Typer):

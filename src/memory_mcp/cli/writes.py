@@ -16,8 +16,7 @@ from memory_mcp.cli.output import confirm, counted, print_json, print_table, pri
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.errors import Invalid
 from memory_mcp.families.registry import FAMILIES
-from memory_mcp.write_journal import WriteGroup, WriteQuery, Writer
-from memory_mcp.write_review import (
+from memory_mcp.families.write_review import (
     MAX_REPORTED_ITEMS,
     ReviewedGroup,
     ReviewedUndo,
@@ -25,6 +24,7 @@ from memory_mcp.write_review import (
     ReviewQuery,
     UndoReport,
 )
+from memory_mcp.services.write_journal import WriteGroup, WriteQuery, Writer
 
 MAX_TITLE_CHARS = 60
 MAX_ITEMS_SHOWN = 50

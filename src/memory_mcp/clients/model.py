@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from memory_mcp import DISTRIBUTION, installation, operating_system
-from memory_mcp.installation import PROGRAM
-from memory_mcp.paths import expand_home
+from memory_mcp import DISTRIBUTION
+from memory_mcp.system import installation, operating_system
+from memory_mcp.system.installation import PROGRAM
+from memory_mcp.system.paths import expand_home
 
 NAME = "memory"
 BRIDGE_HEADER = "MEMORY_MCP_AUTHORIZATION"

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from memory_mcp import tokens
 from memory_mcp.caller import Caller
 from memory_mcp.conversations import storage
 from memory_mcp.conversations.model import SOURCE, ConversationFilter, GivenMemory, HookCall, HookProject
@@ -22,6 +21,7 @@ from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.model import Filter, NoteHit, NoteQuery
 from memory_mcp.families.stores import Stores
 from memory_mcp.families.stores.model import ref_of as memory_ref
+from memory_mcp.text import tokens
 
 MAX_NOTES = 200  # of a project, the newest, that are looked at
 # Lines of each section

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from memory_mcp import tokens
 from memory_mcp.conversations.model import GivenMemory
 from memory_mcp.conversations.texts import FRAME_TOKENS
 from memory_mcp.families.texts import Match
+from memory_mcp.text import tokens
 
 # Chosen on the even conversations of LoCoMo: docs/benchmarks.md#memory-by-itself
 MIN_SCORE = 0.3  # of the best one: a memory that matches less is not shown

@@ -8,7 +8,7 @@ from memory_mcp.conversations import transcripts
 from memory_mcp.conversations.model import HookCall
 from memory_mcp.errors import Invalid
 from memory_mcp.hooks.events import COMPACTIONS, MOMENTS
-from memory_mcp.invisible_characters import show
+from memory_mcp.text.invisible_characters import show
 
 MAX_SESSION_ID_CHARS = 200
 MAX_PROMPT_CHARS = 20_000

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from memory_mcp.families.notes.addresses import conversation_ref
 from memory_mcp.hooks.events import HookMoment
-from memory_mcp.time_spans import ANY_TIME, Span
+from memory_mcp.text.time_spans import ANY_TIME, Span
 
 Role = Literal["user", "assistant", "tool"]
 

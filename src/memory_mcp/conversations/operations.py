@@ -21,7 +21,7 @@ from memory_mcp.families.graph import Graph
 from memory_mcp.families.notes import Notes
 from memory_mcp.families.recall import Recall
 from memory_mcp.families.stores import Stores
-from memory_mcp.sessions import Session
+from memory_mcp.services.sessions import Session
 from memory_mcp.settings import Settings
 
 

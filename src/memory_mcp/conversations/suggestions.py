@@ -23,8 +23,8 @@ from memory_mcp.families.notes.series import NearNote
 from memory_mcp.families.recall import Recall
 from memory_mcp.families.recall.model import RecallQuery
 from memory_mcp.families.texts import Match
-from memory_mcp.search.text_facts import TextFacts
-from memory_mcp.sessions import Session
+from memory_mcp.services.search.text_facts import TextFacts
+from memory_mcp.services.sessions import Session
 
 MAX_NOTES = 45  # of the project, and as many of its messages
 MAX_OTHERS = 20  # of each family

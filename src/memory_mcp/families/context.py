@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from weakref import WeakSet
 
-from memory_mcp.access import Tenants, folder_of
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock
-from memory_mcp.embedding import Embedders
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.database import Missing
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.transactions import PartedDatabases, UserDatabases
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.family import OpenFamily
-from memory_mcp.sessions import Sessions
+from memory_mcp.services.access import Tenants, folder_of
+from memory_mcp.services.embedding import Embedders
+from memory_mcp.services.sessions import Sessions
 from memory_mcp.settings import Settings
-from memory_mcp.time_spans import TimeReader
+from memory_mcp.text.time_spans import TimeReader
 
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.cells import Cells

@@ -20,8 +20,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.texts import Group, Match, Purge, TextQuery
-from memory_mcp.names import check_readable
 from memory_mcp.progress import ReportProgress, report_nothing
+from memory_mcp.text.names import check_readable
 
 if TYPE_CHECKING:
     from memory_mcp.engines.sqlite.database_kind import DatabaseKind
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from memory_mcp.families.maintenance import FamilyMaintenance
     from memory_mcp.families.references import GroupSize, References
     from memory_mcp.families.writes import Journal
-    from memory_mcp.sessions import Session
+    from memory_mcp.services.sessions import Session
 
 TOKEN_BUDGET = 20_000  # of one answer
 BYTES_PER_TOKEN = 4  # of texts in JSON

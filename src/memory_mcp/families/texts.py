@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from memory_mcp.caller import Caller
-from memory_mcp.search.text_facts import UNKNOWN_FACTS, TextFacts
-from memory_mcp.time_spans import ANY_TIME, Span
+from memory_mcp.services.search.text_facts import UNKNOWN_FACTS, TextFacts
+from memory_mcp.text.time_spans import ANY_TIME, Span
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from memory_mcp.write_journal import Action
-from memory_mcp.write_journal.undo import Items, last_writers
+from memory_mcp.services.write_journal import Action
+from memory_mcp.services.write_journal.undo import Items, last_writers
 
 if TYPE_CHECKING:
     from memory_mcp.engines.transactions import Read, Write

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
-from memory_mcp import operating_system
 from memory_mcp.hooks import records
 from memory_mcp.hooks.events import is_capture
 from memory_mcp.hooks.transport import DETACHED_FLAG, AnswerHook, send
 from memory_mcp.relay.options import default_data_dir
+from memory_mcp.system import operating_system
 
 TIME_LIMIT_S = 1.8  # since the process started, so that it ends within two seconds
 DETACHED_TIME_LIMIT_S = 300.0  # of a capture, which no client waits for

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from memory_mcp import operating_system
 from memory_mcp.hooks.events import CAPTURE_STARTED, is_capture
 from memory_mcp.relay import link
 from memory_mcp.relay.options import NotShared, RelayOptions
 from memory_mcp.relay.server_socket import ServerSocket
+from memory_mcp.system import operating_system
 
 DETACHED_FLAG = "--detached"
 

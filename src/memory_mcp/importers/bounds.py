@@ -11,7 +11,7 @@ from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.families.notes.model import ARCHIVED, IMPORTED_FROM, MAX_METADATA_BYTES, NewNote, folded, tag_key
 from memory_mcp.families.notes.result_limits import metadata_json
 from memory_mcp.importers.model import FoundNote, ImportProblem
-from memory_mcp.json_counts import has_too_many_containers
+from memory_mcp.text.json_counts import has_too_many_containers
 
 MAX_CONTENT_CHARS = 1024 * 1024
 MAX_TITLE_CHARS = 300

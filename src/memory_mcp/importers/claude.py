@@ -22,7 +22,7 @@ from memory_mcp.errors import Invalid
 from memory_mcp.importers import archives, bounds, text_list
 from memory_mcp.importers.archives import Member
 from memory_mcp.importers.model import FoundNote, ImportProblem
-from memory_mcp.json_counts import has_too_many_containers
+from memory_mcp.text.json_counts import has_too_many_containers
 
 KEYS = ("conversations_memory", "project_memories", "memory_files")
 NO_MEMORIES = (

@@ -5,7 +5,6 @@ from pathlib import Path
 from types import UnionType
 from typing import TypeVar, cast
 
-from memory_mcp.access.tenants import folder_of
 from memory_mcp.caller import Caller
 from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.engines.files.data_directory import make_private_folder
@@ -30,8 +29,9 @@ from memory_mcp.importers.model import (
 )
 from memory_mcp.importers.readers import READERS, Found
 from memory_mcp.importers.undo import AUTHOR, ImportUndo, Undone
-from memory_mcp.names import new_namespace
 from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_nothing, track
+from memory_mcp.services.access.tenants import folder_of
+from memory_mcp.text.names import new_namespace
 
 DEFAULT_DESTINATIONS: dict[TargetFamily, str] = {"notes": "default", "stores": "", "graph": "memory"}
 """The namespace, store or project if none is chosen; a store has the name of the format."""

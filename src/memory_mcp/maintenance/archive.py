@@ -18,7 +18,6 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from memory_mcp import operating_system
 from memory_mcp.engines.files.file_tree import LeftOut
 from memory_mcp.engines.sqlite.database_kind import LOCKS, DatabaseKind
 from memory_mcp.errors import AppError, Invalid, Unavailable
@@ -27,6 +26,7 @@ from memory_mcp.families.stores.paths import STORE
 from memory_mcp.maintenance.layout import COPIED_FILES, USERS
 from memory_mcp.maintenance.model import Elsewhere, Manifest, ManifestEntry
 from memory_mcp.progress import Bytes, ReportProgress, report_nothing
+from memory_mcp.system import operating_system
 
 LIST = "manifest.json"
 FORMAT = "memory-mcp-backup/"

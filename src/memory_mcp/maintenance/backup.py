@@ -26,8 +26,8 @@ from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
 from memory_mcp.maintenance.layout import COPIED_FILES, STORES, Layout
 from memory_mcp.maintenance.model import BackupResult, Elsewhere, ManifestEntry
-from memory_mcp.paths import expand_home
 from memory_mcp.progress import ReportProgress, report_nothing, track
+from memory_mcp.system.paths import expand_home
 
 LOCK_WAIT_S = 0.25  # for one lock while others are held
 RETRY_INTERVAL_S = 0.1  # before the next attempt; servers may write meanwhile

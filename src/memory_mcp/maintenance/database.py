@@ -25,9 +25,9 @@ from memory_mcp.maintenance.migration import MigrationResult
 from memory_mcp.maintenance.model import BackupResult, Diagnosis, RestoreResult
 from memory_mcp.maintenance.moves import SERVER_TENANT, Files, MoveResult, Rows, Unit, movable, move
 from memory_mcp.maintenance.restore import ASIDE, KEYS_NOTICE, Restore
-from memory_mcp.paths import expand_home
 from memory_mcp.progress import ReportProgress, report_nothing, track
 from memory_mcp.settings import Settings
+from memory_mcp.system.paths import expand_home
 
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.cells import Cells

@@ -10,9 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import operating_system
 from memory_mcp.clock import Clock
-from memory_mcp.embedding import EmbeddingOptions, model_files
 from memory_mcp.engines.files import data_directory, staging
 from memory_mcp.engines.files.atomic_write import ABANDONED_AFTER_S, UNFINISHED
 from memory_mcp.engines.files.data_dir_lock import holders
@@ -27,8 +25,10 @@ from memory_mcp.maintenance import restore
 from memory_mcp.maintenance.layout import Layout
 from memory_mcp.maintenance.model import Diagnosis
 from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_nothing
-from memory_mcp.sessions import Servers
+from memory_mcp.services.embedding import EmbeddingOptions, model_files
+from memory_mcp.services.sessions import Servers
 from memory_mcp.settings import Settings
+from memory_mcp.system import operating_system
 
 MIN_FREE_BYTES = 200_000_000  # below this, the next large write may fail
 

@@ -13,8 +13,8 @@ from memory_mcp.errors import Conflict, NotFound
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.families.maintenance import ExportFolder, write_text
 from memory_mcp.maintenance.model import ExportResult
-from memory_mcp.paths import expand_home
 from memory_mcp.progress import ReportProgress, report_nothing
+from memory_mcp.system.paths import expand_home
 
 FORMAT = "memory-mcp-export/1"
 ABOUT = "export.json"

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from memory_mcp.access import folder_of
-from memory_mcp.access.storage import users as user_rows
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.engines import row_copy
 from memory_mcp.engines.row_copy import CopiedTable, RowSet
@@ -21,6 +19,8 @@ from memory_mcp.errors import Conflict, Unusable
 from memory_mcp.families.maintenance import DatabaseFile
 from memory_mcp.maintenance.layout import USERS, Layout
 from memory_mcp.progress import ProgressCount, ReportProgress, report_nothing
+from memory_mcp.services.access import folder_of
+from memory_mcp.services.access.storage import users as user_rows
 
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.tenants import AllTenants

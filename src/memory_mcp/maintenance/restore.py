@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from memory_mcp.access import folder_of
 from memory_mcp.clock import Clock
 from memory_mcp.engines.chdb import frames
 from memory_mcp.engines.files.atomic_write import sync
@@ -27,11 +26,12 @@ from memory_mcp.families.stores.registry import Registry
 from memory_mcp.maintenance import archive
 from memory_mcp.maintenance.layout import STORES, USERS, Layout
 from memory_mcp.maintenance.model import Elsewhere, Manifest, ManifestEntry, RestoreResult
-from memory_mcp.paths import expand_home
 from memory_mcp.progress import Bytes, ProgressCount, ReportProgress, report_nothing, track
 from memory_mcp.relay import link
 from memory_mcp.relay.server_socket import ServerSocket
-from memory_mcp.sync import LINK_FILE
+from memory_mcp.services.access import folder_of
+from memory_mcp.services.sync import LINK_FILE
+from memory_mcp.system.paths import expand_home
 
 STAGED = ".restoring-"
 ASIDE = "before-restore-"

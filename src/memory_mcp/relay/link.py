@@ -6,11 +6,12 @@ import socket
 import sys
 import time
 
-from memory_mcp import __version__, unix_sockets
+from memory_mcp import __version__
 from memory_mcp.relay import protocol
 from memory_mcp.relay.options import NotShared, RelayOptions
 from memory_mcp.relay.server_socket import ServerSocket
 from memory_mcp.relay.streams import MAX_READ_BYTES
+from memory_mcp.system import unix_sockets
 
 LOG = "server.log"  # in the data directory
 WELCOME_TIMEOUT_S = 15.0  # for a server that starts; a client gives up after 30 s or so

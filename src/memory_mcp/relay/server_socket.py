@@ -5,9 +5,9 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from memory_mcp import unix_sockets
 from memory_mcp.relay import lock
 from memory_mcp.relay.options import NotShared
+from memory_mcp.system import unix_sockets
 
 FOLDER = "shared"  # in the data directory
 SOCKET = "server.sock"

@@ -9,11 +9,11 @@ from pydantic import ValidationError
 
 from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families.family import Arguments, Prompt, Tool
-from memory_mcp.nearness import nearest
 from memory_mcp.server.argument_coercion import coerce_record
 from memory_mcp.server.argument_names import canonical_name, fields_of, known_names
 from memory_mcp.server.argument_references import FindOwner, resolve
-from memory_mcp.validation import sentence
+from memory_mcp.text.nearness import nearest
+from memory_mcp.text.validation import sentence
 
 MAX_FIELD_BYTES = 1024 * 1024  # of one field
 MAX_LEVELS = 100  # levels of objects and lists in one call

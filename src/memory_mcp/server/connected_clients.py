@@ -8,11 +8,11 @@ from typing import Any
 
 import anyio.to_thread
 
-from memory_mcp.access import Keys
 from memory_mcp.caller import Caller
 from memory_mcp.errors import Unavailable
 from memory_mcp.server.request_context import MAX_CLIENT_NAME_CHARS
-from memory_mcp.sessions import Client, Clients, Connection, Transport
+from memory_mcp.services.access import Keys
+from memory_mcp.services.sessions import Client, Clients, Connection, Transport
 
 FLUSH_DELAY_S = 1.0  # calls are counted for this long before they are stored for the other servers
 

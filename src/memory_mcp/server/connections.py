@@ -13,8 +13,8 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from memory_mcp.client_networks import network_of
 from memory_mcp.errors import Unavailable
+from memory_mcp.system.client_networks import network_of
 
 CONNECTION = "memory_mcp.tcp"  # where the state of a request's scope has its connection
 MIN_BODY_BYTES_PER_S = 8192  # a body that comes slower has `body_seconds` in all

@@ -13,10 +13,10 @@ from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel, Field, ValidationError
 from starlette.responses import JSONResponse
 
-from memory_mcp.access import KeyRefused, NotSignedIn
 from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable, shorten
 from memory_mcp.families.family import Family
-from memory_mcp.validation import sentence
+from memory_mcp.services.access import KeyRefused, NotSignedIn
+from memory_mcp.text.validation import sentence
 
 log = logging.getLogger(__name__)
 

@@ -59,7 +59,7 @@ from memory_mcp.server.request_context import CALLER, StreamClient, local_caller
 from memory_mcp.server.sdk import WriteStream
 from memory_mcp.server.shared.hello import Hello
 from memory_mcp.server.shared.listener import RelayListener, claim_socket
-from memory_mcp.sessions import Connection
+from memory_mcp.services.sessions import Connection
 
 log = logging.getLogger(__name__)
 

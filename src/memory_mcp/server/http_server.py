@@ -19,12 +19,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Match, Route
 
-from memory_mcp import __version__, garbage
+from memory_mcp import __version__
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.server import error_encoding, shutdown
 from memory_mcp.server.connections import Connections, LimitedConfig
 from memory_mcp.settings import Settings
-from memory_mcp.validation import sentence
+from memory_mcp.system import garbage
+from memory_mcp.text.validation import sentence
 
 try:
     import resource

@@ -20,8 +20,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memory_mcp import __version__
 from memory_mcp.app import HubApp
 from memory_mcp.caller import Caller
-from memory_mcp.json_counts import count_values
-from memory_mcp.names import MAX_NAMESPACE_CHARS
 from memory_mcp.server import http_server, shutdown
 from memory_mcp.server.error_encoding import Problem
 from memory_mcp.server.fair_routes import CallerRoute
@@ -30,9 +28,11 @@ from memory_mcp.server.middleware.error_format import ErrorFormatMiddleware
 from memory_mcp.server.request_context import CALLER, owner_of
 from memory_mcp.server.request_memory import HeldBody, RequestMemory
 from memory_mcp.server.thread_pools import Pools
+from memory_mcp.services.sync.hub import Hub, Pulled, Pushed
+from memory_mcp.services.sync.protocol import MAX_ANSWER_VALUES, MAX_RECORDS, unpack
 from memory_mcp.settings import Settings
-from memory_mcp.sync.hub import Hub, Pulled, Pushed
-from memory_mcp.sync.protocol import MAX_ANSWER_VALUES, MAX_RECORDS, unpack
+from memory_mcp.text.json_counts import count_values
+from memory_mcp.text.names import MAX_NAMESPACE_CHARS
 
 MAX_BODY_BYTES = 32 * 1024 * 1024  # bytes, once unpacked: one note is at most a few MiB
 UNPACKED_PART_BYTES = 1024 * 1024

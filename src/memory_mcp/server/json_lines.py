@@ -20,9 +20,9 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from memory_mcp import operating_system
 from memory_mcp.relay.streams import MAX_LINE_BYTES, MAX_READ_BYTES, SAFE_WRITE_BYTES, LineBuffer, make_nonblocking
 from memory_mcp.server import error_encoding
+from memory_mcp.system import operating_system
 
 TOO_DEEP = "This message is nested too deep. Send less, or flatter."
 TOO_LONG = b"(too long)"  # stands for such a line, and is not JSON

@@ -37,7 +37,7 @@ from memory_mcp.server.subscriptions import Listeners
 from memory_mcp.server.thread_pools import Pools
 from memory_mcp.server.tool_calls import FinishedCall, ToolCalls
 from memory_mcp.server.tool_list import ToolList
-from memory_mcp.sessions import Connection
+from memory_mcp.services.sessions import Connection
 
 MAX_COMPLETIONS = 100  # the protocol's bound
 

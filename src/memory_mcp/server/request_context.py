@@ -9,13 +9,13 @@ from starlette.requests import Request
 
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Caller, parse_scopes
-from memory_mcp.client_networks import network_of
 from memory_mcp.errors import Invalid
 from memory_mcp.server import admission, sdk
 from memory_mcp.server.admission import Permit
 from memory_mcp.server.call_order import CallOrder
 from memory_mcp.server.sdk import RequestContext
-from memory_mcp.sessions import Connection, Session, Sessions, Transport
+from memory_mcp.services.sessions import Connection, Session, Sessions, Transport
+from memory_mcp.system.client_networks import network_of
 
 CALLER = "memory_mcp.caller"  # the caller in the scope of an HTTP request
 PERSON = "memory_mcp.person"  # the signed-in user in the scope of a REST request

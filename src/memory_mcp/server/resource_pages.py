@@ -9,7 +9,7 @@ import mcp_types as types
 
 from memory_mcp.errors import AppError
 from memory_mcp.families.family import Family, ListedResource, ResourcePage, bad_cursor
-from memory_mcp.names import visible
+from memory_mcp.text.names import visible
 
 MAX_RESOURCES = 100  # on one page
 MIN_PART = 10  # of a page that a family starts on; with less left, it starts on the next page

@@ -8,7 +8,7 @@ import mcp_types as types
 
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.families.family import Document, Tool
-from memory_mcp.invisible_characters import escape_in_json, show
+from memory_mcp.text.invisible_characters import escape_in_json, show
 
 
 def result(tool: Tool, answer: Any, caller: Caller, given: Mapping[str, Any] | None) -> types.CallToolResult:

@@ -4,8 +4,8 @@ import html
 import json
 
 from memory_mcp import __version__
-from memory_mcp.access.sign_ins import sign_in_url
 from memory_mcp.clients.model import CLIENTS, NAME, ClientProgram, Http, shown_command
+from memory_mcp.services.access.sign_ins import sign_in_url
 from memory_mcp.settings import Settings
 
 PLACEHOLDER = "YOUR_KEY"

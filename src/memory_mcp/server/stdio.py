@@ -15,7 +15,7 @@ from memory_mcp.server import shutdown
 from memory_mcp.server.json_lines import AnswerStream, RequestStream
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import StreamClient, local_caller
-from memory_mcp.sessions import Connection
+from memory_mcp.services.sessions import Connection
 
 PARENT_POLL_INTERVAL_S = 2.0  # where the system sends no event
 

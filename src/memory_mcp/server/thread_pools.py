@@ -14,9 +14,9 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from memory_mcp.errors import Unavailable
-from memory_mcp.operating_system import lower_thread_priority
 from memory_mcp.server.admission import reacquire_current, release_current
 from memory_mcp.settings import Settings
+from memory_mcp.system.operating_system import lower_thread_priority
 
 log = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 from memory_mcp import retries
-from memory_mcp.access import Audit, AuditEvent
 from memory_mcp.changes import Changes
 from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.families.family import Call, Family, Tool
 from memory_mcp.server import arguments
 from memory_mcp.server.argument_references import find_owner
+from memory_mcp.services.access import Audit, AuditEvent
 
 log = logging.getLogger(__name__)
 

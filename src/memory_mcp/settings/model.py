@@ -8,7 +8,7 @@ import platformdirs
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from memory_mcp.settings.types import EmbedderKind, Folder, Names
-from memory_mcp.time_spans import zone_name
+from memory_mcp.text.time_spans import zone_name
 
 
 def default_data_dir(program: str) -> Path:

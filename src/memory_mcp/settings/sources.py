@@ -15,10 +15,10 @@ from pydantic import ValidationError
 
 from memory_mcp.caller import parse_scopes
 from memory_mcp.errors import Invalid
-from memory_mcp.flag_parser import FlagParser
-from memory_mcp.paths import expand_home
+from memory_mcp.settings.flag_parser import FlagParser
 from memory_mcp.settings.model import Settings
-from memory_mcp.validation import sentence
+from memory_mcp.system.paths import expand_home
+from memory_mcp.text.validation import sentence
 
 ENV_PREFIX = "MEMORY_MCP_"
 OTHER_ENV = {

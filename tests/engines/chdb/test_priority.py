@@ -11,7 +11,7 @@ import pytest
 
 from memory_mcp.engines.chdb import priority
 from memory_mcp.engines.chdb.process import RecentStarts
-from memory_mcp.operating_system import MAX_NICENESS
+from memory_mcp.system.operating_system import MAX_NICENESS
 from tests.events import eventually
 from tests.families.portals.test_processes import engine_pid
 from tests.wire import Stdio, http_server

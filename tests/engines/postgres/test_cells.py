@@ -22,7 +22,7 @@ from memory_mcp.families.graph.model import NewEntity
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.notes.schema import NOTES_FILE
 from memory_mcp.maintenance.cells import CellMove
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.sessions import Connection, Session
 from memory_mcp.settings import Settings
 from tests.events import eventually
 from tests.postgres import new_database

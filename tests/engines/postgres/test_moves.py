@@ -23,7 +23,7 @@ from memory_mcp.families.registry import FAMILIES
 from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance import moves
 from memory_mcp.maintenance.moves import Rows, movable
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.sessions import Connection, Session
 
 HERE = Session("s", Connection(LOCAL_USER, "s"))
 KINDS = database_kinds(FAMILIES.values())

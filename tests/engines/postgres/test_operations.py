@@ -7,11 +7,11 @@ from threading import Barrier
 import psycopg
 import pytest
 
-from memory_mcp.access import server_db
 from memory_mcp.engines.postgres.pool import PostgresPool
 from memory_mcp.engines.postgres.tenants import SharedRows
 from memory_mcp.errors import Unavailable
 from memory_mcp.server.metrics import PoolCollector
+from memory_mcp.services.access import server_db
 from tests.events import TIMEOUT_S, eventually
 
 OTHERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = %s"

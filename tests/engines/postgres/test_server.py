@@ -23,7 +23,7 @@ from memory_mcp.families.notes.model import Author, NewNote, NoteQuery
 from memory_mcp.families.recall.family import RECALL_CACHE
 from memory_mcp.families.recall.model import RecallQuery
 from memory_mcp.families.vault.model import MemoryQuery, NewMemory, PruneFilter
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.sessions import Connection, Session
 
 LOCAL = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes", "vault", "graph"}))
 HERE = Session("s", Connection(LOCAL_USER, "s"))

@@ -11,16 +11,16 @@ import anyio.to_thread
 import psycopg
 import pytest
 
-from memory_mcp.access import KeyRefused
 from memory_mcp.app import App, open_access, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.engines.postgres import migrations
 from memory_mcp.errors import Conflict
 from memory_mcp.families.notes.model import Author, NewNote
-from memory_mcp.search_index.embedding_queue import CLAIM_TTL_S, MAX_TEXTS, EmbeddingQueue
 from memory_mcp.server.protocol import McpServer
-from memory_mcp.sessions import Client, Connection, Session
-from memory_mcp.sessions.leases import LEASE_S, LeasedServers
+from memory_mcp.services.access import KeyRefused
+from memory_mcp.services.search_index.embedding_queue import CLAIM_TTL_S, MAX_TEXTS, EmbeddingQueue
+from memory_mcp.services.sessions import Client, Connection, Session
+from memory_mcp.services.sessions.leases import LEASE_S, LeasedServers
 from tests.conftest import Clock
 from tests.engines.postgres.test_server import chosen
 from tests.events import TIMEOUT_S

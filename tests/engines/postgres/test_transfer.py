@@ -13,7 +13,7 @@ from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance.exports import Export
 from memory_mcp.maintenance.imports import read_export
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.sessions import Connection, Session
 from tests.conftest import Clock
 
 FAMILIES = "vault,notes,graph,recall"

@@ -8,12 +8,12 @@ import pytest
 
 from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.embedding import Space
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.notes.storage import index
-from memory_mcp.search.vectors import pack, unpack
-from memory_mcp.search_index.storage import vectors
-from memory_mcp.search_index.vector_search import QueryVector
+from memory_mcp.services.embedding import Space
+from memory_mcp.services.search.vectors import pack, unpack
+from memory_mcp.services.search_index.storage import vectors
+from memory_mcp.services.search_index.vector_search import QueryVector
 from memory_mcp.settings import Settings
 
 SPACE = Space("builtin", "test", 2)

@@ -23,7 +23,7 @@ from memory_mcp.families.graph import files, storage
 from memory_mcp.families.graph.files import GraphFolder
 from memory_mcp.families.graph.model import NewEntity
 from memory_mcp.families.graph.schema import PROJECT
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.sessions import Connection, Session
 from tests.events import TIMEOUT_S
 from tests.wire import Stdio
 

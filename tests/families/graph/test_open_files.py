@@ -14,7 +14,7 @@ from memory_mcp.families.graph import files
 from memory_mcp.families.graph.files import OpenFiles
 from memory_mcp.families.graph.model import Entity, NewEntity
 from memory_mcp.families.graph.schema import PROJECT
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.sessions import Connection, Session
 from tests.events import TIMEOUT_S
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"graph"}))

@@ -15,7 +15,7 @@ from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.errors import Conflict, NotFound
 from memory_mcp.families.graph.model import Facts, NamedRelation, NewEntity, Nodes
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.sessions import Connection, Session
 from tests.exhaustive import rounds
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"graph"}))

@@ -9,10 +9,10 @@ import apsw
 import numpy as np
 import pytest
 
-from memory_mcp.search.vectors import Floats, unit, unpack
-from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.servers import NotesFile, Server, server, shorten_timeouts
+from memory_mcp.services.search.vectors import Floats, unit, unpack
 from tests.events import eventually
+from tests.services.embedding.fake_service import FakeService, running_service
+from tests.services.embedding.servers import NotesFile, Server, server, shorten_timeouts
 
 
 @pytest.fixture

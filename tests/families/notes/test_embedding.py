@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.embedding import services, worker
-from memory_mcp.embedding.chunks import MAX_CHARS
-from memory_mcp.embedding.model_files import MODEL
-from memory_mcp.search.ranking import IMPORTANCE_WEIGHT, LEXICAL_WEIGHT
-from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.servers import NotesFile, Server, needs_model, server, shorten_timeouts
+from memory_mcp.services.embedding import services, worker
+from memory_mcp.services.embedding.chunks import MAX_CHARS
+from memory_mcp.services.embedding.model_files import MODEL
+from memory_mcp.services.search.ranking import IMPORTANCE_WEIGHT, LEXICAL_WEIGHT
 from tests.events import TIMEOUT_S, eventually
+from tests.services.embedding.fake_service import FakeService, running_service
+from tests.services.embedding.servers import NotesFile, Server, needs_model, server, shorten_timeouts
 from tests.wire import Http, Stdio, http_server
 
 CLIENT = {"name": "many", "version": "1"}

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
-from memory_mcp.embedding import worker
 from memory_mcp.families.notes.review import kind_of_pair
-from memory_mcp.search.vectors import Cosines, Floats, PackedVectors
-from tests.embedding.servers import needs_model, server
+from memory_mcp.services.embedding import worker
+from memory_mcp.services.search.vectors import Cosines, Floats, PackedVectors
+from tests.services.embedding.servers import needs_model, server
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
 AT_TWO = "The staging server is restarted every night at two o'clock."

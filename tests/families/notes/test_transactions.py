@@ -10,7 +10,7 @@ from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import StreamClient
-from memory_mcp.sessions import Connection
+from memory_mcp.services.sessions import Connection
 from tests.conftest import Clock, connected
 from tests.families.notes.calls import (
     NOON,

@@ -17,7 +17,7 @@ from memory_mcp.errors import Invalid
 from memory_mcp.families.notes.model import Author, NewNote
 from memory_mcp.families.recall import pages
 from memory_mcp.families.registry import FAMILIES
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.sessions import Connection, Session
 from tests.conftest import ERAS
 from tests.exhaustive import rounds
 from tests.families.notes.calls import call, refusal

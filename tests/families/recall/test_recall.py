@@ -14,7 +14,7 @@ from memory_mcp.app import App, open_app
 from memory_mcp.caller import Scope
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.stdio import local_client
-from memory_mcp.sessions import Connection
+from memory_mcp.services.sessions import Connection
 from tests.conftest import Clock, connected
 from tests.families.notes.calls import call, refusal
 from tests.families.recall.calls import FAMILIES, hits, opened, recall, refs, write_everywhere

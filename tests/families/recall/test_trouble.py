@@ -21,8 +21,8 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.families.recall import operations
 from memory_mcp.families.recall.model import RecallQuery
 from memory_mcp.families.vault.model import NewMemory
-from memory_mcp.search_index import index as search_index
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.search_index import index as search_index
+from memory_mcp.services.sessions import Connection, Session
 from tests.conftest import Clock
 from tests.events import eventually
 from tests.families.notes.calls import call

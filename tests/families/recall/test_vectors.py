@@ -9,11 +9,11 @@ import pytest
 
 from memory_mcp.families.recall.operations import RANK_SHARE, fused
 from memory_mcp.families.texts import Match
-from memory_mcp.search import ranking
-from tests.embedding.fake_service import FakeService, running_service
-from tests.embedding.servers import Server, needs_model, server, shorten_timeouts
+from memory_mcp.services.search import ranking
 from tests.events import eventually
 from tests.families.recall.calls import FAMILIES, PORTAL, checked
+from tests.services.embedding.fake_service import FakeService, running_service
+from tests.services.embedding.servers import Server, needs_model, server, shorten_timeouts
 
 EVERYTHING: dict[str, Any] = {"families": ",".join([*FAMILIES, "recall"]), "durability": "normal"}
 BUSY = "The cat chases a mouse through the barn."

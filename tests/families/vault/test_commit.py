@@ -7,7 +7,7 @@ from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.errors import Invalid
 from memory_mcp.families.vault.model import NewMemory
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.sessions import Connection, Session
 from tests.conftest import Clock
 from tests.families.vault.calls import call, commit, found_keys, read, refusal
 

@@ -14,7 +14,7 @@ from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.vault.model import MemoryQuery, NewMemory
 from memory_mcp.families.vault.schema import SCHEMA
-from memory_mcp.sessions import Connection, Session
+from memory_mcp.services.sessions import Connection, Session
 from tests.processes import environment, run
 from tests.wire import Stdio
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from memory_mcp.sessions import RunningServer, Servers
+from memory_mcp.services.sessions import RunningServer, Servers
 from tests.wire import Stdio
 
 SHARED = {"MEMORY_MCP_SHARED": "auto", "MEMORY_MCP_EMBEDDER": "none"}

@@ -20,7 +20,7 @@ from memory_mcp import __version__
 from memory_mcp.hooks import records
 from memory_mcp.relay import link
 from memory_mcp.relay.server_socket import ServerSocket
-from memory_mcp.sessions import Servers
+from memory_mcp.services.sessions import Servers
 from tests.events import eventually
 from tests.processes import COMMAND, environment, run
 from tests.server.shared.clients import SHARED, Connect, server_pid, servers
@@ -417,7 +417,7 @@ def test_data_is_not_migrated_while_an_older_server_runs(tmp_path: Path, connect
 HOLD_LOCK = """
 import signal, sys
 from pathlib import Path
-from memory_mcp.sessions import servers
+from memory_mcp.services.sessions import servers
 servers.__version__ = "0.0.1"
 this = servers.Servers(Path(sys.argv[1]))
 this.kind = sys.argv[2]

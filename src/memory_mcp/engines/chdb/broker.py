@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from memory_mcp import unix_sockets
 from memory_mcp.engines.chdb import archive, error_messages, frames, sandbox, sql_policy
 from memory_mcp.engines.chdb.connections import CHDB_ERRORS, Reader
 from memory_mcp.engines.chdb.deadlines import POLL_INTERVAL_S, EngineClient, OpenRequests
@@ -27,6 +26,7 @@ from memory_mcp.engines.chdb.parameters import Unfit
 from memory_mcp.engines.chdb.portal_socket import LEAVE_GRACE_S, PortalFolderHandle, acquire_lock, bind, unlink
 from memory_mcp.engines.chdb.priority import Priority
 from memory_mcp.engines.chdb.process import ENDED_ITSELF, HELLO_TIMEOUT_S
+from memory_mcp.system import unix_sockets
 
 EngineAnswer = tuple[dict[str, Any], bytes]
 

@@ -5,7 +5,7 @@ import signal
 import socket
 from contextlib import suppress
 
-from memory_mcp.unix_sockets import identify
+from memory_mcp.system.unix_sockets import identify
 
 
 def kill(wire: socket.socket) -> None:

@@ -8,10 +8,10 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
-from memory_mcp import unix_sockets
 from memory_mcp.engines.chdb import frames
 from memory_mcp.engines.chdb.deadlines import POLL_INTERVAL_S
 from memory_mcp.engines.files.lock import lock_handle
+from memory_mcp.system import unix_sockets
 
 LEAVE_GRACE_S = 2.0  # for the engine before this one to end
 

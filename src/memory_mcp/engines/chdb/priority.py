@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from memory_mcp.engines.isolation.launch import total_niceness
-from memory_mcp.operating_system import set_priority
+from memory_mcp.system.operating_system import set_priority
 
 BUSY_NICENESS = 15  # of an engine that computes without a pause; it gets a twentieth of what the others get
 YIELDING_NICENESS = 8  # from which on an engine of a server over HTTP gets only processors that no other wants

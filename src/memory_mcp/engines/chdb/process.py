@@ -16,7 +16,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
-from memory_mcp import unix_sockets
 from memory_mcp.engines.chdb import frames, peer, sandbox
 from memory_mcp.engines.chdb.priority import must_yield
 from memory_mcp.engines.files.data_directory import make_private_folder
@@ -24,7 +23,8 @@ from memory_mcp.engines.files.glob import find
 from memory_mcp.engines.files.lock import FileLock, is_free
 from memory_mcp.engines.isolation.launch import exit_status, reap, start_module
 from memory_mcp.errors import Unavailable
-from memory_mcp.operating_system import MAX_NICENESS
+from memory_mcp.system import unix_sockets
+from memory_mcp.system.operating_system import MAX_NICENESS
 
 START_TIMEOUT_S = 30.0  # on a busy machine
 HELLO_TIMEOUT_S = 15.0

@@ -11,7 +11,7 @@ from typing import Any
 
 from memory_mcp.engines.chdb.data_types import DataTypes
 from memory_mcp.errors import shorten
-from memory_mcp.nearness import nearest_one
+from memory_mcp.text.nearness import nearest_one
 
 SyntaxNode = dict[str, Any]
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from memory_mcp import operating_system
 from memory_mcp.engines.files.rename import exchange, rename_to_new
 from memory_mcp.engines.files.rooted_folder import FolderEntry
+from memory_mcp.system import operating_system
 
 UNFINISHED = ".memory-mcp-part"  # suffix of the name of a file that is not complete yet
 NEW_FILE_MODE = 0o666  # less the umask

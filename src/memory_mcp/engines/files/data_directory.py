@@ -10,7 +10,6 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from memory_mcp import operating_system
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.data_dir_lock import LOCK, RESTORING
 from memory_mcp.engines.files.rooted_folder import FolderEntry
@@ -19,6 +18,7 @@ from memory_mcp.hooks import records
 from memory_mcp.relay import presence, server_socket
 from memory_mcp.relay.link import LOG
 from memory_mcp.relay.options import CONFIG_FILE, MARKER
+from memory_mcp.system import operating_system
 
 SIGNATURE = b"Memory MCP data directory\n"
 SHARED = b"shared"

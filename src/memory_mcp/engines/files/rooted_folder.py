@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from memory_mcp.operating_system import O_BINARY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK
+from memory_mcp.system.operating_system import O_BINARY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK
 
 HAS_DIR_FD = os.open in os.supports_dir_fd
 MAX_SYMLINKS = 40  # followed on one path

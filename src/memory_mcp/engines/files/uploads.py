@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import Any
 
-from memory_mcp import operating_system
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.files.rooted_folder import FolderEntry, Outside, Root
 from memory_mcp.errors import Conflict, Invalid
+from memory_mcp.system import operating_system
 
 IMPORTS = "imports"  # in a user's folder
 UPLOADS = "uploads"  # in imports/

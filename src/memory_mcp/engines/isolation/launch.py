@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 import memory_mcp
-from memory_mcp.operating_system import MAX_NICENESS, set_priority
+from memory_mcp.system.operating_system import MAX_NICENESS, set_priority
 
 PACKAGES = Path(memory_mcp.__file__).parents[1]
 REAP_DELAY_S = 2.0

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from memory_mcp.access import Tenants
 from memory_mcp.engines.sqlite import Database, sibling_files
 from memory_mcp.engines.transactions import Write
 from memory_mcp.errors import NotFound
@@ -16,6 +15,7 @@ from memory_mcp.families.graph import storage
 from memory_mcp.families.graph.databases import ARCHIVE, PROJECTS, file_path
 from memory_mcp.families.graph.model import Project, Status
 from memory_mcp.families.graph.schema import PROJECT
+from memory_mcp.services.access import Tenants
 
 LOCKS = "locks"
 DELETED = ".deleted"  # suffix of the name of a mark file

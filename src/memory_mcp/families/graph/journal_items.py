@@ -10,7 +10,7 @@ from memory_mcp.errors import Conflict
 from memory_mcp.families.graph.model import Nodes, ref_of, split_ref
 from memory_mcp.families.graph.storage import ids_of, rows
 from memory_mcp.families.writes import ItemShown, origins
-from memory_mcp.write_journal import ItemWrite, WriteRecord
+from memory_mcp.services.write_journal import ItemWrite, WriteRecord
 
 OTHERS_WROTE = "others have added observations or relations to it"
 ENTITY_DELETED = "its entity is deleted"

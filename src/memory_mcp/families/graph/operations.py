@@ -36,10 +36,10 @@ from memory_mcp.families.graph.transfer import GraphTransfer
 from memory_mcp.families.references import GroupSize, changed_meanwhile
 from memory_mcp.families.texts import Group, Text
 from memory_mcp.families.writes import Journal
-from memory_mcp.search import word_search
-from memory_mcp.search.text_facts import TextFacts
-from memory_mcp.sessions import Session, Sessions
-from memory_mcp.write_journal import ItemWrite
+from memory_mcp.services.search import word_search
+from memory_mcp.services.search.text_facts import TextFacts
+from memory_mcp.services.sessions import Session, Sessions
+from memory_mcp.services.write_journal import ItemWrite
 
 MAX_WORD_HITS = 200  # entities that words find
 MAX_RELATIONS_PER_ENTITY = 4  # relations for each entity in a picture

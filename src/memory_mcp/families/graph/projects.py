@@ -10,8 +10,8 @@ from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
 from memory_mcp.families.graph import answers, storage
 from memory_mcp.families.graph.databases import ProjectDatabases
 from memory_mcp.families.graph.model import Project, ProjectResult, Projects, Status
-from memory_mcp.nearness import not_found, seen_by
-from memory_mcp.sessions import Session, Sessions
+from memory_mcp.services.sessions import Session, Sessions
+from memory_mcp.text.nearness import not_found, seen_by
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 NEXT_TOOL = {"active": "switch_project works in it.", "archived": "restore_project brings it back."}

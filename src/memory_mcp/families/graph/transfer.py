@@ -24,7 +24,7 @@ from memory_mcp.families.graph.model import (
     Relation,
 )
 from memory_mcp.families.graph.projects import ProjectOperations, check_name
-from memory_mcp.sessions import Session, Sessions
+from memory_mcp.services.sessions import Session, Sessions
 
 
 class GraphTransfer(ProjectOperations):

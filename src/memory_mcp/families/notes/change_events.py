@@ -7,7 +7,7 @@ from memory_mcp.families.notes.addresses import RECENT_URI, namespace_uri, note_
 from memory_mcp.families.notes.model import Note
 from memory_mcp.families.notes.storage import notes
 from memory_mcp.families.notes.storage.notes import StoredNote
-from memory_mcp.search_index import IndexFiles
+from memory_mcp.services.search_index import IndexFiles
 
 VECTORS = "vectors"  # the topic of pages that show how many notes have their vectors
 

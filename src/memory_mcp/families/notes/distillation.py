@@ -4,14 +4,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memory_mcp import tokens
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.family import Call
 from memory_mcp.families.notes.addresses import CONVERSATION, note_uri
 from memory_mcp.families.notes.model import Filter, Note
 from memory_mcp.families.notes.operations import Notes
 from memory_mcp.families.notes.resources import CONVERSATIONS
-from memory_mcp.names import MAX_NAMESPACE_CHARS
+from memory_mcp.text import tokens
+from memory_mcp.text.names import MAX_NAMESPACE_CHARS
 
 CURATED = "project/"  # how the namespaces of curated notes begin
 MAX_TOKENS = 12_000  # of all messages in one prompt

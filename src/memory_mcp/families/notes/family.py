@@ -12,7 +12,7 @@ from memory_mcp.families.notes.model import Filter, NoteQuery
 from memory_mcp.families.notes.operations import Notes
 from memory_mcp.families.notes.schema import NOTES_FILE
 from memory_mcp.families.texts import Match, TextQuery
-from memory_mcp.search.text_facts import TextFacts
+from memory_mcp.services.search.text_facts import TextFacts
 
 if TYPE_CHECKING:
     from memory_mcp.families.maintenance import FamilyMaintenance

@@ -10,7 +10,7 @@ from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.storage import links, notes, writes
 from memory_mcp.families.notes.storage.writes import WRITES, LinkItem, link_item, link_write, note_write
 from memory_mcp.families.writes import ItemShown
-from memory_mcp.write_journal import Action, ItemWrite, WriteRecord
+from memory_mcp.services.write_journal import Action, ItemWrite, WriteRecord
 
 LINKED = "linked"
 

@@ -25,7 +25,7 @@ from memory_mcp.families.notes.model import Note, Source, Tag
 from memory_mcp.families.notes.operations import Notes
 from memory_mcp.families.notes.schema import NOTES_FILE
 from memory_mcp.families.notes.storage.sync import namespaces
-from memory_mcp.search.ranking import DEFAULT_IMPORTANCE
+from memory_mcp.services.search.ranking import DEFAULT_IMPORTANCE
 
 FOLDER, LINKS = "notes", "links.jsonl"
 _FAST_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from memory_mcp.families.family import LEFT_OUT, Notice, OriginText
 from memory_mcp.families.texts import SearchedSpan
-from memory_mcp.search.ranking import DEFAULT_IMPORTANCE
-from memory_mcp.time_spans import ANY_TIME, Span
+from memory_mcp.services.search.ranking import DEFAULT_IMPORTANCE
+from memory_mcp.text.time_spans import ANY_TIME, Span
 
 Source = Literal["mcp", "ui", "import", "sync", "hook"]
 Mode = Literal["hybrid", "lexical", "semantic"]

@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from memory_mcp.embedding import QueryVectors
 from memory_mcp.engines.transactions import Read, UserDatabase
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.notes.model import Breakdown, NoteHit, NoteQuery
 from memory_mcp.families.notes.storage import index, links, lists, notes, ranking_facts
-from memory_mcp.search import ranking
-from memory_mcp.search_index import hybrid_search
-from memory_mcp.search_index.hybrid_search import DIGITS, HybridSearch, ScoreParts
-from memory_mcp.search_index.storage import vectors
-from memory_mcp.search_index.vector_search import QueryVector, VectorSearch
+from memory_mcp.services.embedding import QueryVectors
+from memory_mcp.services.search import ranking
+from memory_mcp.services.search_index import hybrid_search
+from memory_mcp.services.search_index.hybrid_search import DIGITS, HybridSearch, ScoreParts
+from memory_mcp.services.search_index.storage import vectors
+from memory_mcp.services.search_index.vector_search import QueryVector, VectorSearch
 
 
 @dataclass(frozen=True)

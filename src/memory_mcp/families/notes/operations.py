@@ -4,7 +4,6 @@ from functools import partial
 
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.changes import Changes
-from memory_mcp.embedding import Embedders
 from memory_mcp.engines.sqlite.index_merge import IndexMerge
 from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.families.notes.change_events import VECTORS, NoteEvents
@@ -14,8 +13,9 @@ from memory_mcp.families.notes.series import NoteSeries
 from memory_mcp.families.notes.storage import index
 from memory_mcp.families.notes.transfer import NoteTransfer
 from memory_mcp.families.notes.writer import NoteWriter
-from memory_mcp.search_index import IndexFiles
-from memory_mcp.time_spans import TimeReader
+from memory_mcp.services.embedding import Embedders
+from memory_mcp.services.search_index import IndexFiles
+from memory_mcp.text.time_spans import TimeReader
 
 
 class Notes:

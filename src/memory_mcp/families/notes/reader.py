@@ -39,10 +39,10 @@ from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.references import GroupSize
 from memory_mcp.families.texts import searched
 from memory_mcp.families.writes import origins
-from memory_mcp.nearness import did_you_mean, nearest
-from memory_mcp.search import snippets
-from memory_mcp.search_index import IndexFiles
-from memory_mcp.search_index.storage import vectors
+from memory_mcp.services.search import snippets
+from memory_mcp.services.search_index import IndexFiles
+from memory_mcp.services.search_index.storage import vectors
+from memory_mcp.text.nearness import did_you_mean, nearest
 
 MAX_LINKS = 500  # shown of one note, in each direction
 MAX_NODES = 500  # of a neighbourhood, on one page

@@ -19,9 +19,9 @@ from memory_mcp.families.notes.replica_merge import (
 from memory_mcp.families.notes.replica_records import first_within, records_of
 from memory_mcp.families.notes.storage import notes
 from memory_mcp.families.notes.storage.sync import clock, fields, namespaces, outbox, wikilinks
-from memory_mcp.sync.model import NamespaceCursor, Outgoing, ReplicaState, SkippedRecord, SyncedNamespace
-from memory_mcp.sync.protocol import MAX_AHEAD_MS
-from memory_mcp.sync.records import NoteRecord
+from memory_mcp.services.sync.model import NamespaceCursor, Outgoing, ReplicaState, SkippedRecord, SyncedNamespace
+from memory_mcp.services.sync.protocol import MAX_AHEAD_MS
+from memory_mcp.services.sync.records import NoteRecord
 
 log = logging.getLogger(__name__)
 

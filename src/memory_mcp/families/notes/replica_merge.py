@@ -23,7 +23,7 @@ from memory_mcp.families.notes.storage import index, links, notes
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import fields, namespaces, outbox
 from memory_mcp.families.notes.storage.writes import WRITES, note_write
-from memory_mcp.sync.records import NAMESPACE, NoteRecord, Register, merge
+from memory_mcp.services.sync.records import NAMESPACE, NoteRecord, Register, merge
 
 MarksByContent = Mapping[str, markdown.Marks]
 

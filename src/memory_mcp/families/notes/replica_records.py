@@ -8,8 +8,8 @@ from memory_mcp.engines.transactions import Read
 from memory_mcp.families.notes.storage import notes
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import fields
-from memory_mcp.sync.model import Outgoing
-from memory_mcp.sync.records import NAMESPACE, NoteRecord, Register
+from memory_mcp.services.sync.model import Outgoing
+from memory_mcp.services.sync.records import NAMESPACE, NoteRecord, Register
 
 PLAIN = ("content", "folder", "archived", "expires_at", NAMESPACE)
 

@@ -13,9 +13,9 @@ from memory_mcp.families.notes.list_model import Attention
 from memory_mcp.families.notes.model import Filter, Note, NoteState, UpdatedCursor
 from memory_mcp.families.notes.storage import counts, index, lists, notes, review
 from memory_mcp.families.notes.storage.notes import StoredNote
-from memory_mcp.search_index import IndexFile, IndexFiles
-from memory_mcp.search_index.storage import vectors
-from memory_mcp.search_index.vector_search import MIN_DUPLICATE_COSINE
+from memory_mcp.services.search_index import IndexFile, IndexFiles
+from memory_mcp.services.search_index.storage import vectors
+from memory_mcp.services.search_index.vector_search import MIN_DUPLICATE_COSINE
 
 MIN_RELATED_COSINE = 0.8  # from which on two notes are compared word by word
 MIN_SHARED_WORDS = 0.6  # of the words of both, in notes that may contradict each other

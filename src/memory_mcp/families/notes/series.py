@@ -11,7 +11,7 @@ from memory_mcp.families.notes.model import ARCHIVED, Author, Filter, NewNote, N
 from memory_mcp.families.notes.storage import links, lists, notes
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import fields
-from memory_mcp.search_index import IndexFiles
+from memory_mcp.services.search_index import IndexFiles
 
 MAX_NOTES_PER_TRANSACTION = 200  # of those that are archived, restored or deleted
 

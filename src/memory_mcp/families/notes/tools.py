@@ -31,7 +31,7 @@ from memory_mcp.families.notes.model import (
 )
 from memory_mcp.families.notes.operations import Notes
 from memory_mcp.families.notes.references import NAMESPACE, NOTE_ID
-from memory_mcp.names import MAX_NAMESPACE_CHARS, hidden_character, new_namespace
+from memory_mcp.text.names import MAX_NAMESPACE_CHARS, hidden_character, new_namespace
 
 Id = Annotated[str, Field(min_length=1, max_length=64), NOTE_ID]
 Ids = Annotated[list[Id], Field(max_length=64)]

@@ -15,7 +15,7 @@ from memory_mcp.families.notes.storage import index, links, notes
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import fields
 from memory_mcp.families.notes.storage.writes import WRITES, link_write, note_write
-from memory_mcp.search_index import IndexFiles
+from memory_mcp.services.search_index import IndexFiles
 
 
 class NoteTransfer:

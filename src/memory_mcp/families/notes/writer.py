@@ -17,7 +17,7 @@ from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.writes import WRITES, link_item, link_write, note_write
 from memory_mcp.families.references import changed_meanwhile
 from memory_mcp.families.writes import Journal
-from memory_mcp.search_index import IndexFile, IndexFiles
+from memory_mcp.services.search_index import IndexFile, IndexFiles
 
 MAX_DUPLICATES_SHOWN = 10  # ids of similar notes in the answer to a write
 

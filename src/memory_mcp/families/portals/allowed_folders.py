@@ -10,11 +10,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import BinaryIO
 
-from memory_mcp import operating_system
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.rooted_folder import FolderEntry, Outside, Root
 from memory_mcp.errors import Conflict, Invalid, NotFound
+from memory_mcp.system import operating_system
 
 CHUNK_BYTES = 1024 * 1024
 

@@ -9,8 +9,8 @@ from memory_mcp.clock import Clock
 from memory_mcp.engines.chdb.process import EngineRules
 from memory_mcp.families.portals.limits import ImportLimits
 from memory_mcp.families.portals.operations import Portals
-from memory_mcp.paths import expand_home
 from memory_mcp.settings import Settings
+from memory_mcp.system.paths import expand_home
 
 
 def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes: Changes, clock: Clock) -> Portals:

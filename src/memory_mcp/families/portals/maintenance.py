@@ -5,7 +5,6 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from memory_mcp.access import folder_of
 from memory_mcp.changes import Changes
 from memory_mcp.engines.chdb import client as engine
 from memory_mcp.engines.chdb import sandbox
@@ -24,8 +23,9 @@ from memory_mcp.families.portals.composition import create_portals
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder, PortalFolders
 from memory_mcp.families.portals.model import FileFormat
 from memory_mcp.families.portals.operations import STALE_DESCRIPTION, Portals
-from memory_mcp.installation import install_command
 from memory_mcp.progress import track
+from memory_mcp.services.access import folder_of
+from memory_mcp.system.installation import install_command
 
 TABLE_FORMATS: tuple[FileFormat, ...] = ("parquet", "csv")
 

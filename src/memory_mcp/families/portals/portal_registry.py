@@ -16,8 +16,8 @@ from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.folders import Engines, PortalFolder, PortalFolders
 from memory_mcp.families.portals.journal import StagedTable
 from memory_mcp.families.portals.model import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS, Labels, Table
-from memory_mcp.names import hidden_character
-from memory_mcp.nearness import error_data, nearest, not_found, seen_by
+from memory_mcp.text.names import hidden_character
+from memory_mcp.text.nearness import error_data, nearest, not_found, seen_by
 
 PROTOCOL = "2026-07-28"
 

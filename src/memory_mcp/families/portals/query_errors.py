@@ -7,7 +7,7 @@ from memory_mcp.engines.chdb.client import EngineError
 from memory_mcp.engines.chdb.sql_policy import MAX_NAMES_SHOWN
 from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families.portals.model import Table
-from memory_mcp.nearness import nearest_one
+from memory_mcp.text.nearness import nearest_one
 
 # Error codes of ClickHouse.
 _UNKNOWN_COLUMN = {16, 47}

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
-from memory_mcp import tokens as token_counts
 from memory_mcp.errors import Invalid
 from memory_mcp.families.family import TOKEN_BUDGET
 from memory_mcp.families.portals.answers import Result, ResultColumn
+from memory_mcp.text import tokens as token_counts
 
 MAX_TYPE_LEVELS = 64  # of the type of a column
 MAX_VALUE_LEVELS = 100  # of objects and lists in a value: JSON parsers refuse many more

@@ -13,7 +13,7 @@ from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.model import METADATA, Column, Record, Table
 from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.texts import Group, Text
-from memory_mcp.search.text_facts import TextFacts
+from memory_mcp.services.search.text_facts import TextFacts
 
 MAX_ROWS_PER_TABLE = 2000  # of each table: the newest, where it has a time; fewer where the engine cuts large ones off
 MAX_TITLE_CHARS = 80

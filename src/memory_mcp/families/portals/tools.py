@@ -23,7 +23,7 @@ from memory_mcp.families.portals.model import (
 from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.portals.query_results import RowFormat
 from memory_mcp.families.portals.references import PORTAL
-from memory_mcp.names import check_readable
+from memory_mcp.text.names import check_readable
 
 MAX_BASE64_CHARS = 1_400_000  # of 1 MiB
 

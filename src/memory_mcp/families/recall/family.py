@@ -12,8 +12,8 @@ from memory_mcp.families.recall.index import RecallIndex
 from memory_mcp.families.recall.operations import Recall
 from memory_mcp.families.recall.tools import add_tools
 from memory_mcp.families.texts import Groups, Match, TextQuery
-from memory_mcp.search_index import POSTGRES, SCHEMA, SearchIndex
-from memory_mcp.sessions import Session
+from memory_mcp.services.search_index import POSTGRES, SCHEMA, SearchIndex
+from memory_mcp.services.sessions import Session
 
 RECALL_CACHE = DatabaseKind("recall", SCHEMA, "recall.db", is_cache=True, postgres=POSTGRES)
 

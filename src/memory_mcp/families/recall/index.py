@@ -12,8 +12,8 @@ from memory_mcp.caller import Caller
 from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.families.texts import Group, Groups, Match, Text, TextQuery
-from memory_mcp.search_index import IndexQuery, IndexRecreated, IndexText, SearchIndex
-from memory_mcp.search_index.index import REBUILDING
+from memory_mcp.services.search_index import IndexQuery, IndexRecreated, IndexText, SearchIndex
+from memory_mcp.services.search_index.index import REBUILDING
 
 MAX_BATCH_TEXTS = 200  # in one transaction
 MAX_BATCH_CHARS = 1_000_000  # of those together, unless one text has more

@@ -5,7 +5,7 @@ from pydantic import Field
 
 from memory_mcp.families.family import LEFT_OUT, Notice, OriginText
 from memory_mcp.families.texts import SearchedSpan
-from memory_mcp.time_spans import ANY_TIME, Span
+from memory_mcp.text.time_spans import ANY_TIME, Span
 
 
 @dataclass(frozen=True)

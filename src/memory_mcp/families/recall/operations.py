@@ -10,7 +10,6 @@ from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.clock import instant, precise_stamp, stamp
-from memory_mcp.embedding import EmbeddingWorker
 from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.family import OpenFamily, within_budget
 from memory_mcp.families.recall import overview, pages
@@ -19,9 +18,10 @@ from memory_mcp.families.recall.model import Incomplete, OpenedPage, Overview, R
 from memory_mcp.families.recall.origins import origins_of
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.texts import Match, TextQuery, searched
-from memory_mcp.search import fts_query, ranking
-from memory_mcp.sessions import Session
-from memory_mcp.time_spans import TimeReader
+from memory_mcp.services.embedding import EmbeddingWorker
+from memory_mcp.services.search import fts_query, ranking
+from memory_mcp.services.sessions import Session
+from memory_mcp.text.time_spans import TimeReader
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import NotFound
 from memory_mcp.families.family import Call, OpenFamily
 from memory_mcp.families.references import Opened, References, text_of_list
-from memory_mcp.sessions import Session
+from memory_mcp.services.sessions import Session
 
 
 def open_reference(

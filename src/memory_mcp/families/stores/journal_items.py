@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable
@@ -15,7 +14,8 @@ from memory_mcp.families.stores.folders import SUFFIX, StoreFolder, taken
 from memory_mcp.families.stores.model import PREFIX, PathParts, ref_of, split_ref
 from memory_mcp.families.stores.store_access import StoreAccess
 from memory_mcp.families.writes import ItemShown, Journal, origins
-from memory_mcp.write_journal import Action, ItemWrite, WriteRecord, WriteTable, digest
+from memory_mcp.services.access import Tenants
+from memory_mcp.services.write_journal import Action, ItemWrite, WriteRecord, WriteTable, digest
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from memory_mcp.families.stores.model import (
 )
 from memory_mcp.families.stores.store_access import StoreAccess
 from memory_mcp.families.texts import Group, Text
-from memory_mcp.search.text_facts import TextFacts
+from memory_mcp.services.search.text_facts import TextFacts
 
 ALL = "all"  # the name of the whole store, where a category is expected
 

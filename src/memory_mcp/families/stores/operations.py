@@ -7,7 +7,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.clock import Clock, short_stamp
 from memory_mcp.engines.files import data_directory
@@ -39,7 +38,8 @@ from memory_mcp.families.stores.model import (
 )
 from memory_mcp.families.stores.store_access import StoreAccess
 from memory_mcp.progress import ReportProgress
-from memory_mcp.write_journal import ItemWrite
+from memory_mcp.services.access import Tenants
+from memory_mcp.services.write_journal import ItemWrite
 
 SOURCE = "mcp"
 MAX_SAVE_NS = 50_000_000  # after a file's last change: an editor may still be saving it

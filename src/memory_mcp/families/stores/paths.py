@@ -4,10 +4,10 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from memory_mcp import operating_system
 from memory_mcp.errors import Conflict, Invalid
 from memory_mcp.families.stores.model import PathParts
-from memory_mcp.names import hidden_character
+from memory_mcp.system import operating_system
+from memory_mcp.text.names import hidden_character
 
 STORE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MAX_NAME_CHARS = 120

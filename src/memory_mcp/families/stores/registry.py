@@ -13,8 +13,8 @@ from memory_mcp.engines.files.rooted_folder import Root
 from memory_mcp.errors import Conflict, NotFound, Unavailable
 from memory_mcp.families.stores import paths, yaml_text
 from memory_mcp.families.stores.model import Store
-from memory_mcp.names import hidden_character
-from memory_mcp.nearness import not_found, seen_by
+from memory_mcp.text.names import hidden_character
+from memory_mcp.text.nearness import not_found, seen_by
 
 NAME = "stores.yaml"
 OURS = "stores"  # the folder of stores that agents made

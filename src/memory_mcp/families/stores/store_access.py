@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from memory_mcp.access import Tenants
 from memory_mcp.caller import Caller
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Unavailable, Unusable
@@ -18,6 +17,7 @@ from memory_mcp.families.stores.model import (
 )
 from memory_mcp.families.stores.registry import Registry
 from memory_mcp.families.stores.schema import STORES_CACHE
+from memory_mcp.services.access import Tenants
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from memory_mcp.families.vault import references, resources
 from memory_mcp.families.vault.model import MemoryQuery, session_uri
 from memory_mcp.families.vault.operations import Vault
 from memory_mcp.families.vault.schema import VAULT_FILE
-from memory_mcp.search import ranking, snippets
-from memory_mcp.search.text_facts import TextFacts
+from memory_mcp.services.search import ranking, snippets
+from memory_mcp.services.search.text_facts import TextFacts
 
 if TYPE_CHECKING:
     from memory_mcp.families.maintenance import FamilyMaintenance

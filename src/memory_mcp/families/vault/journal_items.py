@@ -10,7 +10,7 @@ from memory_mcp.families.family import decoded
 from memory_mcp.families.vault import storage
 from memory_mcp.families.vault.model import VAULT_URI, Memory, NewMemory, PruneFilter, uri_of
 from memory_mcp.families.writes import ItemShown
-from memory_mcp.write_journal import Action, ItemWrite, WriteRecord, WriteTable, digest
+from memory_mcp.services.write_journal import Action, ItemWrite, WriteRecord, WriteTable, digest
 
 PREFIX = f"{VAULT_URI}/"
 WRITES = WriteTable("vault_writes")

@@ -32,13 +32,13 @@ from memory_mcp.families.vault.model import (
     uri_of,
 )
 from memory_mcp.families.writes import Journal
-from memory_mcp.search import fts_query, ranking, word_search
-from memory_mcp.search.text_facts import TextFacts
-from memory_mcp.search.vector_cache import VectorCache
-from memory_mcp.sessions import Session, Sessions
+from memory_mcp.services.search import fts_query, ranking, word_search
+from memory_mcp.services.search.text_facts import TextFacts
+from memory_mcp.services.search.vector_cache import VectorCache
+from memory_mcp.services.sessions import Session, Sessions
 
 if TYPE_CHECKING:
-    from memory_mcp.search.vectors import Cosines
+    from memory_mcp.services.search.vectors import Cosines
 
 BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
 MAX_BY_WORDS = 200  # candidates of each kind of search
@@ -313,7 +313,12 @@ class Vault:
     @contextmanager
     def _cosines(self, tx: Read, caller: Caller, vector: tuple[float, ...]) -> "Iterator[Cosines]":
         """Of every memory that has a vector. Valid until the block ends."""
-        from memory_mcp.search.vectors import Cosines, pack, unit, unpack  # NumPy: only searches with vectors need it
+        from memory_mcp.services.search.vectors import (  # NumPy: only searches with vectors need it
+            Cosines,
+            pack,
+            unit,
+            unpack,
+        )
 
         query = unit(unpack(storage.packed(vector)))
         if tx.multiplies_vectors:

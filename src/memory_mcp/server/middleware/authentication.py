@@ -10,9 +10,7 @@ from starlette.authentication import AuthCredentials
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memory_mcp.access import REQUESTS_PER_MINUTE, Key, Keys
 from memory_mcp.caller import Caller
-from memory_mcp.client_networks import network_of
 from memory_mcp.errors import AppError
 from memory_mcp.families.registry import CONFINABLE
 from memory_mcp.server import connections
@@ -20,6 +18,8 @@ from memory_mcp.server.error_encoding import refusal
 from memory_mcp.server.middleware.pace import Pace
 from memory_mcp.server.request_context import CALLER, ip_of, network_of_client
 from memory_mcp.server.thread_pools import Pools
+from memory_mcp.services.access import REQUESTS_PER_MINUTE, Key, Keys
+from memory_mcp.system.client_networks import network_of
 
 REFUSALS_PER_S = 20.0  # that one address gets
 REFUSAL_BURST = 40

@@ -3,9 +3,9 @@
 from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_mcp.json_counts import MAX_CONTAINERS, has_too_many_containers
 from memory_mcp.server.request_context import PERSON, owner_of
 from memory_mcp.server.request_memory import BODY, HeldBody, RequestMemory
+from memory_mcp.text.json_counts import MAX_CONTAINERS, has_too_many_containers
 
 MAX_BODY_BYTES = 4 * 1024 * 1024  # as under /mcp
 MAX_UNKNOWN_BODY_BYTES = 64 * 1024  # from signed-out visitors

@@ -6,11 +6,11 @@ from functools import partial
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_mcp.access import Allowance, Limits
 from memory_mcp.errors import AppError, RateLimited
 from memory_mcp.server.error_encoding import refusal
 from memory_mcp.server.request_context import CALLER
 from memory_mcp.server.thread_pools import Workers
+from memory_mcp.services.access import Allowance, Limits
 
 WINDOW_S = 60
 

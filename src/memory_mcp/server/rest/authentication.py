@@ -8,8 +8,6 @@ from typing import Annotated
 from fastapi import Depends, Request, Response
 from fastapi.security import APIKeyCookie
 
-from memory_mcp.access import NotSignedIn, User
-from memory_mcp.access.sign_ins import COOKIE_LIFETIME
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller, Scope
 from memory_mcp.families.family import Tool
@@ -17,6 +15,8 @@ from memory_mcp.server import connections
 from memory_mcp.server.fair_routes import REST, FairRoute, pools_of
 from memory_mcp.server.request_context import PERSON, ip_of, local_caller, network_of_client
 from memory_mcp.server.thread_pools import Workers
+from memory_mcp.services.access import NotSignedIn, User
+from memory_mcp.services.access.sign_ins import COOKIE_LIFETIME
 
 COOKIE = "memory_mcp_sign_in"
 SECURE_COOKIE = f"__Host-{COOKIE}"  # browsers take it from this host over https only

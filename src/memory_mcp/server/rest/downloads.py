@@ -14,7 +14,6 @@ from fastapi import Request
 from starlette.responses import FileResponse
 from starlette.types import Receive, Scope, Send
 
-from memory_mcp.access import AuditEvent
 from memory_mcp.app import App, backup_of
 from memory_mcp.caller import Caller
 from memory_mcp.caller import Scope as CallerScope
@@ -27,6 +26,7 @@ from memory_mcp.server.rest.authentication import TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals
 from memory_mcp.server.rest.routes import is_owner, user_router
 from memory_mcp.server.rest.tools import WEB_APP
+from memory_mcp.services.access import AuditEvent
 
 MAX_RUNNING_DOWNLOADS = 3  # of all users: each needs as much disk space as all the data
 LEFT_OUT = "Memory-Left-Out"  # the header with the number of items that are missing in the file

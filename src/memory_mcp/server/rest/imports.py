@@ -9,8 +9,6 @@ from typing import Annotated, Any
 from fastapi import Path as PathParameter
 from fastapi import Request
 
-from memory_mcp.access import AuditEvent
-from memory_mcp.access.tenants import folder_of
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.engines.files import uploads
@@ -20,7 +18,6 @@ from memory_mcp.importers.model import OWN_FORMAT, FoundFile, FoundNote
 from memory_mcp.importers.operations import DEFAULT_DESTINATIONS
 from memory_mcp.importers.upload_reader import ReadLimits, ReadUpload, read_upload
 from memory_mcp.progress import ReportProgress
-from memory_mcp.search.snippets import beginning
 from memory_mcp.server.fair_routes import pools_of
 from memory_mcp.server.import_jobs import ImportJob, ImportJobs, JobKind
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
@@ -36,6 +33,9 @@ from memory_mcp.server.rest.import_shapes import (
 )
 from memory_mcp.server.rest.routes import user_router
 from memory_mcp.server.rest.tools import WEB_APP
+from memory_mcp.services.access import AuditEvent
+from memory_mcp.services.access.tenants import folder_of
+from memory_mcp.services.search.snippets import beginning
 
 MAX_SAMPLES = 5
 

@@ -20,7 +20,6 @@ from memory_mcp.families.notes.review import COUNTED_STATES
 from memory_mcp.families.recall.origins import origins_of
 from memory_mcp.families.recall.references import family_of, open_reference
 from memory_mcp.families.references import Opened
-from memory_mcp.search import snippets
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals, require
 from memory_mcp.server.rest.routes import user_router
@@ -38,7 +37,8 @@ from memory_mcp.server.rest.shapes import (
     WritesShown,
 )
 from memory_mcp.server.rest.tools import session_of
-from memory_mcp.time_spans import Span
+from memory_mcp.services.search import snippets
+from memory_mcp.text.time_spans import Span
 
 AFTER = r"^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{12}Z),([0-9]{1,18})$"
 MAX_OFFSET = 1_000_000

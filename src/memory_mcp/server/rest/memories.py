@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 from pydantic import Field
 
-from memory_mcp.access.tenants import folder_of
 from memory_mcp.app import App
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.conversations import deletion as conversations
@@ -36,6 +35,7 @@ from memory_mcp.server.rest.memory_shapes import (
 from memory_mcp.server.rest.routes import user_router
 from memory_mcp.server.rest.shapes import MAX_REF_CHARS, MemoryRef
 from memory_mcp.server.rest.tools import run_tool, session_of
+from memory_mcp.services.access.tenants import folder_of
 
 
 class OneRef(Arguments):

@@ -5,8 +5,6 @@ from typing import Annotated
 
 from fastapi import Depends, Path, Query, Request
 
-from memory_mcp.access import REQUESTS_PER_MINUTE, AuditEvent, User
-from memory_mcp.access.sign_ins import sign_in_url
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.errors import Forbidden
@@ -23,6 +21,8 @@ from memory_mcp.server.rest.people_shapes import (
 )
 from memory_mcp.server.rest.routes import is_owner, user_router
 from memory_mcp.server.rest.tools import WEB_APP
+from memory_mcp.services.access import REQUESTS_PER_MINUTE, AuditEvent, User
+from memory_mcp.services.access.sign_ins import sign_in_url
 
 
 async def owner(app: TheApp, person: ThePerson) -> Caller:

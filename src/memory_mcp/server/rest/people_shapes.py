@@ -2,10 +2,10 @@
 
 from pydantic import BaseModel, Field
 
-from memory_mcp.access import Plan
-from memory_mcp.access.sign_ins import MAX_PASSWORD_BYTES, MIN_PASSWORD_CHARS
-from memory_mcp.access.users import NAME
 from memory_mcp.server.rest.shapes import RequestBody
+from memory_mcp.services.access import Plan
+from memory_mcp.services.access.sign_ins import MAX_PASSWORD_BYTES, MIN_PASSWORD_CHARS
+from memory_mcp.services.access.users import NAME
 
 
 class UserShown(BaseModel):

@@ -8,11 +8,11 @@ from pydantic import BaseModel, Field
 from memory_mcp.caller import Scope
 from memory_mcp.families.notes.model import Note
 from memory_mcp.families.notes.review import PairKind
-from memory_mcp.search import snippets
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals, require
 from memory_mcp.server.rest.lists import AFTER, read_cursor, write_cursor
 from memory_mcp.server.rest.routes import user_router
+from memory_mcp.services.search import snippets
 
 MAX_NOTES = 100  # compared by one request
 

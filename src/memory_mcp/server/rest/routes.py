@@ -4,9 +4,6 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from memory_mcp.access import User
-from memory_mcp.access.keys import lifetime
-from memory_mcp.access.usage import by_day
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Scope, parse_scopes
 from memory_mcp.families.registry import confinable
@@ -53,6 +50,9 @@ from memory_mcp.server.rest.shapes import (
     StoreShown,
     StoresShown,
 )
+from memory_mcp.services.access import User
+from memory_mcp.services.access.keys import lifetime
+from memory_mcp.services.access.usage import by_day
 
 MAX_ID = 2**63 - 1  # of SQLite
 

@@ -11,13 +11,13 @@ from memory_mcp.caller import Caller, Scope
 from memory_mcp.errors import AppError
 from memory_mcp.families.notes.model import Note
 from memory_mcp.families.notes.resources import NOTE
-from memory_mcp.names import MAX_NAMESPACE_CHARS, NAMESPACE_PATTERN
 from memory_mcp.server.rest import memories
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals, require
 from memory_mcp.server.rest.routes import user_router
 from memory_mcp.server.rest.shapes import MAX_REF_CHARS, MemoryRef, RequestBody
 from memory_mcp.server.rest.tools import run_tool
+from memory_mcp.text.names import MAX_NAMESPACE_CHARS, NAMESPACE_PATTERN
 
 MAX_AT_ONCE = 200  # memories in one request
 

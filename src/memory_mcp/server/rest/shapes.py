@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from memory_mcp.access import AuditRecord, IssuedKey, Key, Plan
-from memory_mcp.access.keys import LIFETIME, MAX_NAME_CHARS
 from memory_mcp.caller import Scope
 from memory_mcp.families.notes.model import Source
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.registry import CONFINABLE, FAMILIES
-from memory_mcp.names import MAX_NAMESPACE_CHARS, NAMESPACE_PATTERN, READABLE_PATTERN
 from memory_mcp.server.arguments import MAX_FIELD_BYTES
-from memory_mcp.sessions import Client, Transport
+from memory_mcp.services.access import AuditRecord, IssuedKey, Key, Plan
+from memory_mcp.services.access.keys import LIFETIME, MAX_NAME_CHARS
+from memory_mcp.services.sessions import Client, Transport
+from memory_mcp.text.names import MAX_NAMESPACE_CHARS, NAMESPACE_PATTERN, READABLE_PATTERN
 
 if TYPE_CHECKING:
     FamilyName = str

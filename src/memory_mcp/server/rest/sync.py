@@ -10,12 +10,12 @@ from pydantic import BaseModel, Field
 from memory_mcp.app import App
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.errors import Forbidden
-from memory_mcp.names import MAX_NAMESPACE_CHARS, READABLE_PATTERN
 from memory_mcp.server.rest.authentication import PersonRoute, TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals, require, unstored
 from memory_mcp.server.rest.shapes import RequestBody
-from memory_mcp.sync import Sync, SyncState
-from memory_mcp.sync.encryption import SECRET
+from memory_mcp.services.sync import Sync, SyncState
+from memory_mcp.services.sync.encryption import SECRET
+from memory_mcp.text.names import MAX_NAMESPACE_CHARS, READABLE_PATTERN
 
 router = APIRouter(
     prefix="/api/mcp/sync",

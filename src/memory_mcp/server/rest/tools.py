@@ -18,7 +18,7 @@ from memory_mcp.server.rest.common import refusals
 from memory_mcp.server.rest.routes import user_router
 from memory_mcp.server.rest.shapes import MAX_REF_CHARS
 from memory_mcp.server.tool_calls import ToolCalls
-from memory_mcp.sessions import Session
+from memory_mcp.services.sessions import Session
 
 WEB_APP = "web app"
 

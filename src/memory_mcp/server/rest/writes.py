@@ -6,18 +6,18 @@ from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict, JsonValue
 
-from memory_mcp.access import AuditEvent
 from memory_mcp.caller import WriteSource
 from memory_mcp.errors import Invalid
 from memory_mcp.families.registry import FAMILIES
+from memory_mcp.families.write_review import ReviewedGroup, ReviewedUndo, ReviewedWrite, ReviewQuery, UndoReport
 from memory_mcp.server.rest.authentication import TheApp, ThePerson
 from memory_mcp.server.rest.common import refusals
 from memory_mcp.server.rest.lists import TEXT
 from memory_mcp.server.rest.routes import user_router
 from memory_mcp.server.rest.shapes import RequestBody
 from memory_mcp.server.rest.tools import WEB_APP
-from memory_mcp.write_journal import Action, WriteQuery, Writer
-from memory_mcp.write_review import ReviewedGroup, ReviewedUndo, ReviewedWrite, ReviewQuery, UndoReport
+from memory_mcp.services.access import AuditEvent
+from memory_mcp.services.write_journal import Action, WriteQuery, Writer
 
 if TYPE_CHECKING:
     JournaledFamily = str

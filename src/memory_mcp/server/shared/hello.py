@@ -15,7 +15,7 @@ from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families import registry
 from memory_mcp.relay import protocol
 from memory_mcp.server.request_context import StreamClient
-from memory_mcp.sessions import Connection
+from memory_mcp.services.sessions import Connection
 
 CONNECTION_SETTINGS = {"families", "scopes", "session_id", "shared"}
 """Settings that may differ between the stdio clients of a shared server."""

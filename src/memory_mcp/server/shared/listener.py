@@ -12,7 +12,7 @@ from typing import Any, cast
 import anyio
 import anyio.to_thread
 
-from memory_mcp import __version__, unix_sockets
+from memory_mcp import __version__
 from memory_mcp.errors import Invalid
 from memory_mcp.relay import protocol
 from memory_mcp.relay.options import NotShared
@@ -25,6 +25,7 @@ from memory_mcp.server.shared import hello as hellos
 from memory_mcp.server.shared.hello import Hello
 from memory_mcp.server.shared.hooks import HookAnswers
 from memory_mcp.server.shared.resumption import lines_to_repeat, setup_lines
+from memory_mcp.system import unix_sockets
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import anyio.to_thread
 
-from memory_mcp import garbage, logs, settings
+from memory_mcp import logs, settings
 from memory_mcp.app import App, open_app
 from memory_mcp.errors import AppError
 from memory_mcp.families import registry
@@ -22,6 +22,7 @@ from memory_mcp.server import housekeeping, shutdown
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.shared.hello import CONNECTION_SETTINGS, Hello
 from memory_mcp.server.shared.listener import RelayListener
+from memory_mcp.system import garbage
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from memory_mcp.families.graph.storage.expressions import ALL_ROWS, to_json, utc
 from memory_mcp.families.graph.storage.index import add_words
 from memory_mcp.families.graph.storage.rows import active_below, row_write, row_writes
 from memory_mcp.families.graph.storage.word_index import ENTITY_TEXTS, OBSERVATION_TEXTS
-from memory_mcp.write_journal import ItemWrite
+from memory_mcp.services.write_journal import ItemWrite
 
 
 def add_entity(tx: Write, new: NewEntity) -> Entity | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.graph.storage.word_index import COLUMNS, ENTITY_TEXTS, OBSERVATION_TEXTS, WORDS
-from memory_mcp.search import fts_query
+from memory_mcp.services.search import fts_query
 
 Execute = Callable[[str, Mapping[str, Any]], list[Any]]
 

@@ -11,7 +11,7 @@ from memory_mcp.families.graph.model import (
 )
 from memory_mcp.families.graph.storage.expressions import to_json, utc
 from memory_mcp.families.graph.storage.rows import row_writes
-from memory_mcp.write_journal import ItemWrite
+from memory_mcp.services.write_journal import ItemWrite
 
 
 def add_relation(tx: Write, source_id: str, target_id: str, named: NamedRelation) -> Relation | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.graph.storage.expressions import to_json
 from memory_mcp.families.graph.storage.index import add_words
-from memory_mcp.write_journal import Action, ItemWrite, WriteTable
+from memory_mcp.services.write_journal import Action, ItemWrite, WriteTable
 
 WRITES = WriteTable("graph_writes")
 ACTIVE = "active"

@@ -7,7 +7,7 @@ from functools import cached_property
 from memory_mcp.engines.texts import BestMatches, Owners, Texts, WordColumn, WordTable
 from memory_mcp.engines.transactions import Read
 from memory_mcp.families.graph.storage.expressions import to_json
-from memory_mcp.search import fts_query
+from memory_mcp.services.search import fts_query
 
 COLUMNS = ("name", "entity_type", "content")
 

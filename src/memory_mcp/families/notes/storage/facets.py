@@ -9,7 +9,7 @@ from memory_mcp.engines.transactions import Read
 from memory_mcp.families.notes.list_model import Facets
 from memory_mcp.families.notes.model import Filter
 from memory_mcp.families.notes.storage.conditions import filter_condition, filter_values
-from memory_mcp.time_spans import ANY_TIME
+from memory_mcp.text.time_spans import ANY_TIME
 
 MAX_CHOICES = 100  # of a property
 

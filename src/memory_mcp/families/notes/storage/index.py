@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from memory_mcp.engines.texts import WordTable
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.notes.storage.notes import inside
-from memory_mcp.search_index import EmbedText, Tables
-from memory_mcp.search_index.storage import words
-from memory_mcp.search_index.storage.queue import EmbedQueue
-from memory_mcp.search_index.storage.vectors import VectorTable
-from memory_mcp.search_index.tables import CONTEXT_COLUMN, OWN_COLUMNS
+from memory_mcp.services.search_index import EmbedText, Tables
+from memory_mcp.services.search_index.storage import words
+from memory_mcp.services.search_index.storage.queue import EmbedQueue
+from memory_mcp.services.search_index.storage.vectors import VectorTable
+from memory_mcp.services.search_index.tables import CONTEXT_COLUMN, OWN_COLUMNS
 
 TABLES = Tables(
     texts="notes",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from memory_mcp.engines.transactions import Read
-from memory_mcp.write_journal import Action, ItemWrite, WriteTable
+from memory_mcp.services.write_journal import Action, ItemWrite, WriteTable
 
 WRITES = WriteTable("note_writes")
 _LINK = "link"

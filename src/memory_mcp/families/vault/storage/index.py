@@ -5,7 +5,7 @@ import unicodedata
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.vault.model import MemoryScope, NewMemory
 from memory_mcp.families.vault.storage.expressions import SCOPES, SPEC_TEXTS, WORDS, parse_tags, to_json
-from memory_mcp.search import fts_query
+from memory_mcp.services.search import fts_query
 
 
 def add_to_index(tx: Write, id_: int, memory: NewMemory) -> None:

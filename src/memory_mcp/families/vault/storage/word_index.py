@@ -17,7 +17,7 @@ from memory_mcp.families.vault.storage.expressions import (
     where,
 )
 from memory_mcp.families.vault.storage.memories import count
-from memory_mcp.search import fts_query
+from memory_mcp.services.search import fts_query
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.notes.storage.sync.outbox import OUTBOX
-from memory_mcp.sync.model import ReplicaState
+from memory_mcp.services.sync.model import ReplicaState
 
 
 def state(tx: Read) -> ReplicaState:

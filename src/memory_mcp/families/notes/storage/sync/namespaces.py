@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.notes.storage.sync import fields, outbox
 from memory_mcp.families.notes.storage.sync.outbox import OUTBOX
-from memory_mcp.sync.model import NamespaceCursor, SkippedRecord, SyncedNamespace
+from memory_mcp.services.sync.model import NamespaceCursor, SkippedRecord, SyncedNamespace
 
 MAX_REFUSALS = 20  # shown of a namespace
 

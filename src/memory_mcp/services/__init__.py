@@ -1,0 +1,1 @@
+"""Services: each knows a technique and no family."""

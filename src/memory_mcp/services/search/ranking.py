@@ -1,0 +1,130 @@
+"""Scores as pure functions: every one in [0, 1], higher is better."""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memory_mcp.services.embedding import RelevanceFloor
+    from memory_mcp.services.search.vectors import Floats
+
+BM25_SHARE = 0.4  # the vault spec's blend
+COSINE_SHARE = 0.6
+
+COVERED_SHARE = 0.85  # of a lexical score; the shares add up to less than 1, which is reserved for an exact match
+BEST_SHARE = 0.10  # a larger share finds less: docs/decisions/0002-relevance.md
+
+MIN_COMMON_SHARE = 0.05  # of memories; a word in more of them is common
+MIN_MEMORIES_FOR_COMMON = 1000  # with fewer memories, common words are not ignored
+
+COSINE_WEIGHT, LEXICAL_WEIGHT, IMPORTANCE_WEIGHT = 0.55, 0.35, 0.10  # the notes spec's blend
+
+DEFAULT_IMPORTANCE = 0.5  # of a text without one
+
+UNRELATED = 0.25  # the cosine part of a note that is as near to a query as any other
+PER_Z = 0.07  # added for each deviation above that
+PER_CONTEXT_Z = 0.07  # added for each deviation of the note together with the one before it
+SESSION_SHARE = 0.6  # of the distance to the best session that a note's score is reduced by
+SESSION_HITS = 2  # the best of a session, whose mean says how well the session fits a query
+RELATED = 1.0  # deviations from which on a vector alone makes a note a candidate
+MIN_COVERED = 0.3  # the share of a query that words alone must cover if no text is near enough in meaning
+
+
+@dataclass(frozen=True)
+class CosineStatistics:
+    """Mean and deviation of the cosines with a query. They differ for each query and model."""
+
+    mean: float
+    deviation: float
+
+    @classmethod
+    def of(cls, notes: "Floats", background: "Floats") -> "CosineStatistics":
+        """From the notes and, so that a few notes are enough, some unrelated texts."""
+        count = len(notes) + len(background)
+        total = float(notes.sum(dtype=float) + background.sum(dtype=float))
+        squares = float((notes @ notes) + (background @ background))
+        mean = total / count
+        return cls(mean, max(math.sqrt(max(0.0, squares / count - mean**2)), 0.01))
+
+    def z(self, cosine: float) -> float:
+        return (cosine - self.mean) / self.deviation
+
+
+def closeness(floor: "RelevanceFloor", cosine: float, background: "Floats") -> float:
+    """How near a text is to a query, comparable for all queries of a model: from its cosine, and from those of
+    unrelated texts."""
+    return cosine - floor.background_share * float(background.mean(dtype=float))
+
+
+def fits(floor: "RelevanceFloor", nearest: float, count: int, background: "Floats") -> bool:
+    """Whether the nearest of `count` texts is related to a query at all. If not, search by meaning finds nothing."""
+    wanted = floor.for_one_text + floor.per_log_count * math.log(min(max(1, count), floor.max_count))
+    return closeness(floor, nearest, background) >= wanted
+
+
+def cosine_part(own: float, context: float) -> float:
+    """Nearness in meaning, in [0, 1], from the deviations of a note and of the note with the one before it."""
+    return min(1.0, max(0.0, UNRELATED + PER_Z * own + PER_CONTEXT_Z * context))
+
+
+def session_distances(scores: Mapping[int, float], sessions: Mapping[int, str]) -> dict[int, float]:
+    """How much less the session of each note fits a query than the best session. A note that is not in `sessions` is
+    one by itself."""
+    of_session: dict[int | str, list[float]] = {}
+    for seq, one in scores.items():
+        of_session.setdefault(sessions.get(seq, seq), []).append(one)
+    fits = {session: statistics.fmean(sorted(ones)[-SESSION_HITS:]) for session, ones in of_session.items()}
+    best = max(fits.values(), default=0.0)
+    return {seq: best - fits[sessions.get(seq, seq)] for seq in scores}
+
+
+def cosine_in_session(cosine: float, distance: float) -> float:
+    """The cosine part of a note whose session is this far from the best one."""
+    return max(0.0, cosine - SESSION_SHARE / COSINE_WEIGHT * distance)
+
+
+def score(cosine: float | None, lexical_part: float | None, importance: float) -> float:
+    """The notes spec's score. The weight of a missing part goes to the others."""
+    parts = [(COSINE_WEIGHT, cosine), (LEXICAL_WEIGHT, lexical_part), (IMPORTANCE_WEIGHT, importance)]
+    known = [(share, part) for share, part in parts if part is not None]
+    return sum(share * part for share, part in known) / sum(share for share, _ in known)
+
+
+def weight(documents: int, containing: int) -> float:
+    """The weight of a word: the rarer, the higher. Never zero, unlike FTS5's own measure for a few memories."""
+    return math.log1p((documents - containing + 0.5) / (containing + 0.5))
+
+
+def coverage(
+    found: Iterable[int], documents: int, holders: Sequence[tuple[int, Mapping[int, float]]]
+) -> dict[int, float]:
+    """The share of a query that each found memory contains. `holders`: for each word of the query, how many memories
+    contain it, and to what degree each found memory does.
+
+    A word that no memory contains may be rare or mistyped; it counts as much as the average of the others.
+    """
+    weights = [weight(documents, count) for count, _ in holders if count]
+    whole = sum(weights) / len(weights) * len(holders) if weights else 1.0
+    shares = dict.fromkeys(found, 0.0)
+    for count, held in holders:
+        share = weight(documents, count) / whole if count else 0.0
+        for id_, far in held.items():
+            shares[id_] += far * share
+    return shares
+
+
+def lexical(covered: float, bm25: float, best: float) -> float:
+    """How well words match: the covered share of the query, and bm25 relative to the best match."""
+    return COVERED_SHARE * covered + BEST_SHARE * (bm25 / best if best > 0 else 1.0)
+
+
+def blend(lexical_score: float, cosine: float) -> float:
+    """The vault spec's relevance: 0.4 · words + 0.6 · cosine. A negative cosine counts as unrelated."""
+    return BM25_SHARE * lexical_score + COSINE_SHARE * min(1.0, max(0.0, cosine))
+
+
+def common_from(documents: int) -> int:
+    """The number of memories from which on a word is common."""
+    return int(documents * MIN_COMMON_SHARE) + 1 if documents >= MIN_MEMORIES_FOR_COMMON else documents + 1

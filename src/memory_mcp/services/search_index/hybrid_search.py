@@ -1,0 +1,94 @@
+"""Search by words and by vectors at once: which texts are candidates, and the parts of each one's score."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from memory_mcp.engines.texts import Allowed
+from memory_mcp.engines.transactions import Read
+from memory_mcp.services.embedding.chunks import chunks
+from memory_mcp.services.search import ranking, snippets, word_search
+from memory_mcp.services.search.word_search import Matches
+from memory_mcp.services.search_index.embedding_queue import embedded_text
+from memory_mcp.services.search_index.storage.words import TextWordIndex
+from memory_mcp.services.search_index.tables import Tables
+from memory_mcp.services.search_index.vector_search import Nearness, QueryVector, VectorSearch
+
+MAX_BY_WORDS = 200  # candidates of each kind of search, unless more are wanted
+MAX_BY_VECTOR = 100
+DIGITS = 6  # of scores and their parts
+
+ScoreParts = tuple[float | None, float | None, float]
+"""Cosine, lexical and importance; None for a part that was not computed."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    lexical: Mapping[int, float] | None  # None: not searched by words
+    near: Nearness
+    notice: str | None = None
+
+    @property
+    def seqs(self) -> set[int]:
+        return set(self.near.nearest) if self.lexical is None else {*self.lexical, *self.near.related}
+
+    def parts(self, seq: int, importance: float) -> ScoreParts:
+        """The parts of the score, rounded, so that the formula holds exactly for the shown values."""
+        cosine = self.near.scores.get(seq)
+        return (
+            None if cosine is None else round(cosine, DIGITS),
+            None if self.lexical is None else round(self.lexical.get(seq, 0.0), DIGITS),
+            round(importance, DIGITS),
+        )
+
+
+@dataclass(frozen=True)
+class HybridSearch:
+    """One query in one index."""
+
+    tables: Tables
+    vectors: VectorSearch
+    text: str
+    vector: QueryVector | None  # None: by words alone
+    allowed: Allowed | None  # None: every text that is indexed
+    wanted: int  # hits, with those before the page
+    is_confined: bool = False
+    ignores_words: bool = False
+    is_partial: bool = False  # other searches for the same query look at the other texts of the file
+    falls_back: bool = False  # to the plain words of an FTS5 expression that matches nothing
+
+    def candidates(self, tx: Read) -> Candidates:
+        if self.ignores_words:
+            return Candidates(None, self.near(tx, ()))
+        matches = self._by_words(tx)
+        near = self.near(tx, matches.bm25)
+        lexical = matches.scores()
+        if not (near.has_fit or matches.cover(ranking.MIN_COVERED)):
+            lexical = {seq: score for seq, score in lexical.items() if seq not in near.scores}  # those without a vector
+        return Candidates(lexical, near, matches.notice)
+
+    def near(self, tx: Read, candidates: Iterable[int]) -> Nearness:
+        if self.vector is None:
+            return Nearness()
+        flags = self.allowed.flags if self.allowed else None
+        limit = max(MAX_BY_VECTOR, self.wanted + 1)
+        return self.vectors.near(tx, self.vector, candidates, flags, limit, is_partial=self.is_partial)
+
+    def _by_words(self, tx: Read) -> Matches:
+        index = TextWordIndex(tx, self.tables, self.allowed, self.is_confined)
+        limit = max(MAX_BY_WORDS, self.wanted + 1)
+        return word_search.by_words(index, self.text, limit, falls_back=self.falls_back)
+
+
+def score(parts: ScoreParts) -> float:
+    return round(ranking.score(*parts), DIGITS)
+
+
+def snippet(query: str, own_title: str, content: str, chunk: int) -> str:
+    """The whole of a short text, else the passages with the matching words; if there are none, the chunk (by number)
+    nearest in meaning."""
+    if not chunk:
+        return snippets.excerpt(content, query)
+    text = embedded_text(own_title, content)
+    found = chunks(text)
+    start, _ = found[min(chunk, len(found) - 1)]  # it may have become shorter since it was embedded
+    return snippets.excerpt(content, query, max(0, start - (len(text) - len(content))))

@@ -1,0 +1,166 @@
+"""How near texts are to a query in meaning."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from memory_mcp.engines.transactions import Read
+from memory_mcp.services.embedding import QueryVectors, RelevanceFloor, Space, floor_of
+from memory_mcp.services.search import ranking
+from memory_mcp.services.search.vector_cache import CacheBudget, VectorCache
+from memory_mcp.services.search_index.storage import vectors
+from memory_mcp.services.search_index.storage.vectors import VectorTable
+from memory_mcp.services.search_index.tables import Tables
+
+if TYPE_CHECKING:
+    from memory_mcp.services.search.vectors import Cosines, Floats
+
+MIN_DUPLICATE_COSINE = 0.95  # from which on two texts count as duplicates
+MAX_DUPLICATES = 500
+MAX_EMBEDDED_CHARS = 2000  # of a query
+
+
+@dataclass(frozen=True)
+class QueryVector:
+    """A query as a vector, and the space it may be compared in."""
+
+    space: Space
+    vector: "Floats"
+
+    @classmethod
+    def of(cls, queries: QueryVectors, space: Space, text: str) -> "QueryVector":
+        """Takes a while, so do not call it within a transaction. Raises Unavailable with the reason."""
+        return cls(space, queries.vector(space, text[:MAX_EMBEDDED_CHARS]))
+
+
+@dataclass(frozen=True)
+class Nearness:
+    """The result of a search by vectors."""
+
+    scores: dict[int, float] = field(default_factory=dict)  # of each candidate that has a vector, in [0, 1]
+    nearest: list[int] = field(default_factory=list)  # none if nothing fits
+    related: list[int] = field(default_factory=list)  # of those, the ones near enough to be candidates
+    chunks: dict[int, int] = field(default_factory=dict)  # which chunk of each candidate is nearest
+    has_fit: bool = True  # False: even the nearest text is not related to the query
+    closeness: dict[int, float] = field(default_factory=dict)  # of each candidate, for a model with a floor
+
+
+class VectorSearch:
+    """The vectors in one file, or of one user in a database."""
+
+    def __init__(self, tables: Tables, budget: CacheBudget) -> None:
+        """`budget`: of caches where the database itself can multiply vectors."""
+        self._table = VectorTable(tables)
+        self._cache = VectorCache()
+        self._budget = budget
+
+    def near(
+        self,
+        tx: Read,
+        query: QueryVector,
+        candidates: Iterable[int],
+        flags: bytes | None,
+        limit: int,
+        *,
+        is_partial: bool = False,
+    ) -> Nearness:
+        """Score these candidates and the `limit` texts nearest to the query. `flags`: a byte for each text that may be
+        found. `is_partial`: other searches for the same query look at the other texts."""
+        from memory_mcp.services.search.vectors import unpack
+
+        vector, space = query.vector, query.space
+        packed = vectors.background(tx, space)
+        if packed is None:  # another model has taken over meanwhile
+            return Nearness()
+        background = unpack(packed).reshape(-1, space.dimensions) @ vector
+        with self._cosines(tx, space, [vector]) as (cosines,):
+            rows = None if flags is None else cosines.rows_allowed(flags)
+            usual = ranking.CosineStatistics.of(cosines.values if rows is None else cosines.values[rows], background)
+            count = len(cosines.values) if rows is None or is_partial else len(rows)
+            nearest = cosines.nearest(limit, rows)
+            found = cosines.of({*candidates, *nearest})
+        own = {seq: usual.z(cosine) for seq, (cosine, _) in found.items()}
+        context = {seq: usual.z(cosine) for seq, cosine in self._context(tx, list(found), vector).items()}
+        scores = {seq: ranking.cosine_part(z, context.get(seq, z)) for seq, z in own.items()}
+        chunks = {seq: chunk for seq, (_, chunk) in found.items()}
+        floor = floor_of(space)
+        closeness = (
+            {seq: ranking.closeness(floor, cosine, background) for seq, (cosine, _) in found.items()} if floor else {}
+        )
+        if floor and not self._has_fit(tx, floor, {seq: found[seq][0] for seq in nearest}, count, background):
+            return Nearness(scores, chunks=chunks, has_fit=False, closeness=closeness)
+        related = [seq for seq in nearest if max(own[seq], context.get(seq, own[seq])) >= ranking.RELATED]
+        return Nearness(scores, nearest, related, chunks, closeness=closeness)
+
+    def _has_fit(
+        self, tx: Read, floor: RelevanceFloor, cosines: Mapping[int, float], count: int, background: "Floats"
+    ) -> bool:
+        """By each text alone: two unrelated ones together are a little near to every query."""
+        if ranking.fits(floor, max(cosines.values(), default=-1.0), count, background):
+            return True
+        long = self._table.longer_than(tx, floor.max_short_bytes, list(cosines))
+        return ranking.fits(floor, max((cosines[seq] for seq in long), default=-1.0), 1, background)
+
+    def near_text(self, tx: Read, seq: int, min_cosine: float = MIN_DUPLICATE_COSINE) -> dict[int, float]:
+        """The cosine of the other texts with nearly the same vectors, nearest first. Empty while the text has no
+        vector."""
+        return self.near_texts(tx, [seq], min_cosine).get(seq, {})
+
+    def near_texts(self, tx: Read, seqs: Sequence[int], min_cosine: float) -> dict[int, dict[int, float]]:
+        """The same of each of these texts that has a vector, in one pass over all vectors."""
+        firsts = {seq: vector for seq in seqs if (vector := self._table.first(tx, seq)) is not None}
+        space = vectors.space(tx)
+        if not firsts or space is None:
+            return {}
+        from memory_mcp.services.search.vectors import unpack
+
+        with self._cosines(tx, space, [unpack(vector) for vector in firsts.values()]) as found:
+            near = {
+                seq: _near_first_chunk(cosines, seq, min_cosine) for seq, cosines in zip(firsts, found, strict=True)
+            }
+        return {seq: self._near_whole(tx, seq, others, min_cosine) for seq, others in near.items()}
+
+    def _near_whole(
+        self, tx: Read, seq: int, others: dict[int, tuple[float, int]], min_cosine: float
+    ) -> dict[int, float]:
+        """Of texts whose first chunks are near: (cosine, number of chunks)."""
+        if all(chunks == 1 for _, chunks in others.values()):
+            return {other: cosine for other, (cosine, _) in others.items()}
+        from memory_mcp.services.search.vectors import alike
+
+        own = self._table.chunks(tx, seq)
+        whole = {other: alike(own, self._table.chunks(tx, other)) for other in others}
+        return {other: cosine for other, cosine in whole.items() if cosine >= min_cosine}
+
+    @contextmanager
+    def _cosines(self, tx: Read, space: Space, queries: "Sequence[Floats]") -> Iterator["Sequence[Cosines]"]:
+        """For each query, the cosine of every chunk of every text. Valid until the block ends."""
+        from memory_mcp.services.search.vectors import pack
+
+        if tx.multiplies_vectors and not self._budget.admits(self._cache):
+            yield [self._table.all_cosines(tx, pack(query)) for query in queries]
+            return
+        changed = partial(self._table.changed, tx)
+        with self._cache.vectors((tx.generation, space), space.dimensions, changed) as packed:
+            yield packed.cosines_of(queries)
+        if tx.multiplies_vectors:
+            self._budget.record_use(self._cache)
+
+    def _context(self, tx: Read, seqs: Sequence[int], query: "Floats") -> dict[int, float]:
+        """The cosine of each of these texts together with the one before it."""
+        from memory_mcp.services.search.vectors import pack
+
+        return self._table.context_cosines(tx, seqs, pack(query)) if self._table.tables.has_context else {}
+
+
+def _near_first_chunk(cosines: "Cosines", seq: int, min_cosine: float) -> dict[int, tuple[float, int]]:
+    """(cosine, number of chunks) of the texts with as many chunks as this one that have a near one, nearest first."""
+    import numpy as np
+
+    near = cosines.nearest(MAX_DUPLICATES, np.flatnonzero(cosines.values >= min_cosine))
+    rows = {one: cosines.rows_of.get(one, ()) for one in (seq, *near)}
+    count = len(rows[seq])
+    same = [other for other in near if other != seq and len(rows[other]) == count]
+    return {other: (float(cosines.values[rows[other][0]]), count) for other in same}

@@ -1,0 +1,1 @@
+"""The machine around this process: operating system, paths, sockets, terminal, installation."""
