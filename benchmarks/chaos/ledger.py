@@ -171,10 +171,10 @@ def _portal_rows(data_dir: Path) -> Iterator[str]:
         while True:
             sql = f"SELECT text FROM kept ORDER BY text LIMIT {page} OFFSET {offset}"
             rows = app.portals.query(ME, PORTAL, sql, {}).rows
-            yield from (str(row["text"]) for row in rows)
-            if len(rows) < page:
+            if not rows:
                 return
-            offset += page
+            yield from (str(row["text"]) for row in rows)
+            offset += len(rows)  # an answer may be cut to fewer rows than the page
 
 
 @contextmanager
