@@ -133,6 +133,22 @@ def test_an_engine_that_is_killed_while_rows_come_in_loses_none_and_doubles_none
         assert sorted(found) == sorted(acknowledged)
 
 
+def test_a_row_after_those_of_a_killed_server_is_stored_though_the_engine_ends_meanwhile(tmp_path: Path) -> None:
+    """The killed server had stored a row, but not yet described it: the next server must count by the engine."""
+    chosen = settings.load({"data_dir": tmp_path, "families": "portals"}, environ={}).settings
+    folder = tmp_path / "portals" / "tests" / "shared"
+    with open_app(chosen, serving=False) as app:
+        put(app, "t", [{"n": 1}])
+        killed = engine_client.EngineConnections(folder, {"max_execution_time": 5})
+        killed.run("INSERT INTO t FORMAT JSONEachRow", data=b'{"n": 2}')
+        killed.close()
+        os.kill(engine_pid(folder), signal.SIGKILL)  # the app's connection finds out when it sends the next row
+
+        put(app, "t", [{"n": 3}])
+        assert query_operation(app, "SELECT n FROM t ORDER BY n") == [{"n": 1}, {"n": 2}, {"n": 3}]
+        assert json.loads((folder / "portal.json").read_text())["tables"][0]["rows"] == 3
+
+
 def _all_rows(app: Any) -> list[dict[str, int]]:
     rows: list[dict[str, int]] = []
     while page := query_operation(

@@ -191,7 +191,7 @@ async def test_columns_of_an_older_server_stay_texts_and_take_dates(client: Clie
     engine = app.portals._registry.engine(folder)
     columns = [NewColumn("day", "Nullable(String)"), NewColumn("n", "Nullable(Int64)")]
     storage.create_table(engine, "old", columns)
-    storage.insert(engine, "old", [{"day": "2026-01-31", "n": 1}], 0)
+    storage.insert(engine, "old", [{"day": "2026-01-31", "n": 1}])
     folder.invalidate_description()
 
     for day in ("2026-02-01", "soon", "2026-02-01T10:00:00Z"):

@@ -45,8 +45,8 @@ class RecordWriter:
         if wanted or widened or known is None:
             widened = self._write_changing(caller, folder, engine, table, records)
         else:
-            self._insert(engine, table, known, [], records)
-            folder.describe([_grown(one, len(records)) if one.name == table else one for one in tables])
+            rows = self._insert(engine, table, known, [], records)
+            folder.describe([replace(one, rows=rows) if one.name == table else one for one in tables])
             self._registry.report_change(caller, folder.address, list_changed=False)
         return [*renaming_notices(renamed), *map(str, widened), *_rounding(_types(known, wanted), records)]
 
@@ -90,7 +90,7 @@ class RecordWriter:
             storage.modify_columns(engine, staged, {column.name: column.type for column in widened})
             if wanted:
                 storage.add_columns(engine, staged, wanted)
-            storage.insert(engine, staged, records, known.rows)
+            storage.insert(engine, staged, records)
             uuid = str(storage.table_uuid(engine, staged))
             self._registry.rename_staged(folder, engine, [StagedTable(staged, uuid, known.name)])
         except EngineError as exc:
@@ -106,15 +106,16 @@ class RecordWriter:
         known: Table | None,
         wanted: Sequence[NewColumn],
         records: Sequence[Record],
-    ) -> None:
-        """Insert into a table, created with the needed columns. If the records are refused, nothing is changed."""
+    ) -> int:
+        """Insert into a table, created with the needed columns. If the records are refused, nothing is changed. Returns
+        how many rows the table has now."""
         types = _types(known, wanted)
         self._check_fit(engine, table, types, _types(None, wanted), records)
         if not types:
             raise Invalid("data: give at least one field, so that the table gets a column.", field="data")
         try:
             with storage.widen_table(engine, table, known, wanted):
-                storage.insert(engine, table, records, known.rows if known else 0)
+                return storage.insert(engine, table, records)
         except EngineError as exc:
             raise _misfit(exc, types, records) from exc
 
@@ -246,7 +247,3 @@ def _is_finer(value: object) -> bool:
     """Whether a text is a time with more than milliseconds."""
     is_long = isinstance(value, str) and len(value) >= _MIN_CHARS_BELOW_MILLISECONDS
     return is_long and _BELOW_MILLISECONDS.search(str(value)) is not None
-
-
-def _grown(table: Table, by: int) -> Table:
-    return replace(table, rows=table.rows + by)

@@ -6,7 +6,6 @@ from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.chdb.sql_policy import DATABASE
 from memory_mcp.families.portals.model import METADATA
 from memory_mcp.families.portals.storage.rows import insert, replace_rows
-from memory_mcp.families.portals.storage.table_definitions import row_count
 
 _METADATA_COLUMNS = """(
     key String,
@@ -21,7 +20,7 @@ def create_metadata(engine: EngineConnections, values: Mapping[str, str]) -> Non
     known = metadata(engine)
     new = [{"key": key, "value": value} for key, value in values.items() if key not in known]
     if new:
-        insert(engine, METADATA, new, row_count(engine, METADATA))
+        insert(engine, METADATA, new)
 
 
 def metadata(engine: EngineConnections, database: str = DATABASE) -> dict[str, str]:

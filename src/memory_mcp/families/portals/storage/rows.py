@@ -17,10 +17,12 @@ from memory_mcp.families.portals.storage.expressions import STRICT_SETTINGS, UNK
 from memory_mcp.families.portals.storage.table_definitions import create_like, drop_table, row_count
 
 
-def insert(engine: EngineConnections, table: str, records: Sequence[Record], rows_before: int) -> None:
-    """All of them or none, once. The caller holds the portal's lock, and passes how many rows there are."""
+def insert(engine: EngineConnections, table: str, records: Sequence[Record]) -> int:
+    """All of them or none, once. Returns how many rows the table has now. The caller holds the portal's lock."""
     settings = ", ".join(f"{name} = {value}" for name, value in STRICT_SETTINGS.items())
     data = json.dumps(records, ensure_ascii=False, separators=(",", ":"))  # at once: three times as fast as one by one
+    # By the engine: the portal's description lacks the last rows of a server that was killed.
+    rows_before = row_count(engine, table)
     for _ in range(MAX_ATTEMPTS):
         try:
             engine.run_once(
@@ -31,10 +33,10 @@ def insert(engine: EngineConnections, table: str, records: Sequence[Record], row
         except EngineInterrupted:
             # insert_deduplication_token does not help: the engine stores the token before the rows, so an engine that
             # is killed in between makes the rows seem to be stored.
-            if row_count(engine, table) > rows_before:
-                return
+            if (rows := row_count(engine, table)) > rows_before:
+                return rows
         else:
-            return
+            return rows_before + len(records)
     raise Unavailable("The engine of this portal does not stay up. Look at the log; nothing was written.")
 
 
