@@ -374,6 +374,34 @@ def test_hostile_hellos_are_refused_and_harm_no_one(tmp_path: Path, connect: Con
     assert client.ask("ping")["result"] == {}
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "may_have_happened"),
+    [
+        ("commit_memory", {"scope": "vault", "key": "k", "content": "c"}, True),
+        ("create_entities", {"project": "p", "entities": [{"name": "Ada", "entity_type": "person"}]}, True),
+        ("memory_create", {"content": "c"}, True),
+        ("search_memories", {"query": "x"}, False),
+    ],
+)
+def test_a_call_that_three_servers_have_not_answered_says_whether_it_may_have_happened(
+    tmp_path: Path, connect: Connect, tool: str, arguments: dict[str, Any], may_have_happened: bool
+) -> None:
+    connect()
+    params = {"name": tool, "arguments": arguments, "_meta": modern_meta()}
+    line = json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+    hello = link.greeting(environ=SHARED, connection="0" * 32, lost=[{"line": line, "attempts": 3}])
+    wire = ServerSocket(str(tmp_path)).connect()
+    assert wire is not None
+    with wire, wire.makefile("rwb") as stream:
+        stream.write(json.dumps(hello).encode() + b"\n")
+        stream.flush()
+        assert json.loads(stream.readline())["memory-mcp"] == "welcome"
+        answer = json.loads(stream.readline())
+    assert answer["id"] == 7
+    error = answer.get("error") or answer["result"]["structuredContent"]
+    assert error["data"]["may_have_happened"] is may_have_happened
+
+
 def test_unfinished_hellos_are_limited_together(tmp_path: Path, connect: Connect) -> None:
     client = connect()
     own = ServerSocket(str(tmp_path))

@@ -59,10 +59,11 @@ def _answer_without_repeating(
     if not isinstance(request, types.JSONRPCRequest):
         return None
     tool = server.tool((request.params or {}).get("name")) if request.method == "tools/call" else None
-    is_repeatable = tool is None or tool.reads_only or tool.idempotent
+    only_reads = tool is None or tool.reads_only
+    is_repeatable = only_reads or (tool is not None and tool.idempotent)
     if is_repeatable and lost.attempts < MAX_ATTEMPTS:
         return None
-    error = _lost_write() if not is_repeatable else _ended_servers()
+    error = _given_up(may_have_happened=not only_reads) if is_repeatable else _lost_write()
     try:
         if tool is None:
             raise error_encoding.rpc_error(error)
@@ -84,9 +85,10 @@ def _lost_write() -> Unavailable:
     )
 
 
-def _ended_servers() -> Unavailable:
+def _given_up(*, may_have_happened: bool) -> Unavailable:
     return Unavailable(
-        f"{MAX_ATTEMPTS} servers ended while this call was under way, so it was given up. `memory-mcp doctor` checks "
-        "the data, and server.log in the data directory says more.",
-        may_have_happened=False,
+        f"{MAX_ATTEMPTS} servers ended while this call was under way, so it was given up. "
+        + ("It may have been carried out; repeating it changes nothing twice. " if may_have_happened else "")
+        + "`memory-mcp doctor` checks the data, and server.log in the data directory says more.",
+        may_have_happened=may_have_happened,
     )
