@@ -50,7 +50,7 @@ soak-postgres: setup ## Run four servers behind nginx on one PostgreSQL, kill on
 soak-tests: setup ## Run the tests with every exhaustive case; `make test` runs a sample of them
 	MEMORY_MCP_SOAK=1 $(PYTEST) $(ARGS)
 
-soak: setup ## Run 64 clients on one server for five minutes: errors, lost writes, memory, calls a second (SOAK_SECONDS)
+soak: setup ## Run 64 clients over HTTP and stdio, pages and sync on one server for 30 minutes: errors, lost writes, memory, handles, disk (SOAK_SECONDS)
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 soak-sync: setup ## Run three nodes and a hub for ten minutes: cut links, kill -9, wrong clocks, 429 (SECONDS)

@@ -24,7 +24,7 @@ from typing import IO, Any, cast
 
 from benchmarks import hostile
 from benchmarks.figures import Timed, introduction, load, ms, print_table
-from benchmarks.soak import Server, memory_mcp
+from benchmarks.soak.servers import Server, memory_mcp
 from benchmarks.streamable import CallFailed, Client
 from benchmarks.texts import Texts
 

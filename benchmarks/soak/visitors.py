@@ -4,10 +4,8 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
-
-from benchmarks.streamable import Client
 
 WRITES = 0.4  # of all calls
 OVERWRITES = 0.3  # of the writes of families that can
@@ -15,10 +13,24 @@ STORE, PROJECT, PORTAL, TABLE = "soak", "soak", "mem://soak/soak", "events"
 ROWS = 5  # of one write to a portal
 READ_BATCH_SIZE = 40  # entities, or rows, read back in one call
 SEED = 7
+WRITING_TOOLS = {
+    *("commit_memory", "memory_create", "memory_update", "add_memory", "update_memory", "create_entities"),
+    *("add_observations", "portal_write"),
+}
 
 
 class Wrong(Exception):
     """An answer that is not what was written."""
+
+
+class AnyClient(Protocol):
+    """A client over HTTP or stdio. Both raise CallFailed."""
+
+    notifications: int  # received so far
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]: ...
+
+    async def read(self, uri: str) -> Any: ...
 
 
 @dataclass
@@ -26,11 +38,16 @@ class Record:
     """What happened, for all clients."""
 
     taken: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    timeline: list[tuple[float, float, bool]] = field(default_factory=list)  # begin, duration, whether it wrote
     failed: list[str] = field(default_factory=list)
 
     @property
     def calls(self) -> int:
-        return sum(map(len, self.taken.values()))
+        return len(self.timeline)
+
+    def add(self, tool: str, at_s: float, taken_s: float) -> None:
+        self.taken[tool].append(taken_s)
+        self.timeline.append((at_s, taken_s, tool in WRITING_TOOLS))
 
 
 @dataclass
@@ -48,10 +65,12 @@ class Kept:
 class Visitor:
     """One client of a user. Those of different users use the same names, so that a mix-up shows."""
 
-    def __init__(self, client: Client, user: str, number: int, texts: Sequence[str], questions: Sequence[str]) -> None:
+    def __init__(
+        self, client: AnyClient, user: str, number: int, texts: Sequence[str], questions: Sequence[str]
+    ) -> None:
         self.client = client
         self.kept = Kept()
-        self._user = user
+        self.user = user
         self._number = number
         self._texts = texts
         self._questions = questions
@@ -67,7 +86,7 @@ class Visitor:
 
     def _content(self) -> str:
         self._count += 1
-        return f"{self._user} {self._number} {self._count}: {self._random.choice(self._texts)}"
+        return f"{self.user} {self._number} {self._count}: {self._random.choice(self._texts)}"
 
     def _old(self, names: dict[str, Any]) -> str | None:
         return self._random.choice(list(names)) if names and self._random.random() < OVERWRITES else None

@@ -1,0 +1,286 @@
+"""Many clients for a long time: `make soak`.
+
+Clients of two users read and write in all five families at once, on one server process: over HTTP with and without a
+handshake, and over stdio. Pages of the web app are open meanwhile, and the local user's notes sync with a hub. Nothing
+may fail, nothing that was acknowledged may be missing when a new server, and a second node, look for it, and memory,
+handles and disk must not grow beyond the data. How many calls that makes a second stands next to the same clients on an
+empty tool, before and after.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import apsw
+
+from benchmarks import empty_server
+from benchmarks.figures import introduction, load
+from benchmarks.soak import report
+from benchmarks.soak.servers import (
+    NAMESPACE,
+    Sample,
+    Server,
+    run_json,
+    running,
+    running_hub,
+    serve_command,
+    sync_now,
+)
+from benchmarks.soak.stdio_client import StdioClient
+from benchmarks.soak.visitors import PORTAL, PROJECT, SEED, STORE, TABLE, AnyClient, Record, Visitor, Wrong
+from benchmarks.soak.web_page import WebPage
+from benchmarks.streamable import CallFailed, Client
+from benchmarks.texts import Texts
+
+HTTP_CLIENTS, STDIO_CLIENTS, PAGES = 56, 8, 4
+LEGACY_EVERY = 8  # one HTTP client in so many shakes hands
+SECONDS = 1800.0
+DISK_INTERVAL_S = 10.0
+LOCAL, OTHER = USERS = ("local", "ann")
+EMPTY = [sys.executable, "-m", "benchmarks.empty_http"]
+
+
+def main() -> None:
+    options = _arguments()
+    started = time.monotonic()
+    print(introduction(), flush=True)
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-soak-", dir=options.dir, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        data_dir, log = folder / "data", folder / "log"
+        keys = make_keys(data_dir)
+        short = max(3.0, options.seconds / 20)
+        empty = [_measure_empty(log, short)]
+        with running_hub(folder / "hub", log) as hub:
+            hub.link(data_dir)
+            with running(serve_command(data_dir), log, data_dir) as server:
+                soaked = asyncio.run(soak(server, data_dir, keys, options.seconds))
+            empty.append(_measure_empty(log, short))
+            with running(serve_command(data_dir), log, data_dir) as server:
+                there, lost = asyncio.run(look_again(server, keys, soaked.visitors))
+            hub.link(folder / "second")
+            synced, unsynced = compare_nodes(data_dir, folder / "second", soaked.visitors)
+        complaints = report.complaints(log)
+    is_flat = report.print_run(soaked, empty, there, lost, synced)
+    failures = {"Failed": soaked.failed, "Lost": lost, "Not synced": unsynced, "The server's log": complaints}
+    report.print_failures(failures)
+    print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
+    if options.chart:
+        report.CHART.write_text(report.chart(soaked), encoding="utf-8")
+    if any(failures.values()) or not is_flat:
+        sys.exit(1)
+
+
+def make_keys(data_dir: Path) -> dict[str, str]:
+    for user in USERS[1:]:
+        run_json("users", "add", user, data_dir=data_dir)
+    return {
+        user: str(run_json("keys", "create", "--user", user, "--name", "soak", data_dir=data_dir)["key"])
+        for user in USERS
+    }
+
+
+@asynccontextmanager
+async def connected(server: Server, keys: dict[str, str] | None, count: int) -> AsyncIterator[list[Client]]:
+    """HTTP clients, in turn of each user."""
+    clients = []
+    for number in range(count):
+        key = keys[USERS[number % len(USERS)]] if keys else None
+        clients.append(Client(server.port, f"soak-{number}", key, legacy=number % LEGACY_EVERY >= LEGACY_EVERY - 1))
+    await asyncio.gather(*(client.open() for client in clients))
+    try:
+        yield clients
+    finally:
+        await asyncio.gather(*(client.close() for client in clients))
+
+
+@asynccontextmanager
+async def connected_over_stdio(data_dir: Path) -> AsyncIterator[list[StdioClient]]:
+    """Clients of the local user."""
+    clients = [StdioClient(data_dir, f"soak-stdio-{number}") for number in range(STDIO_CLIENTS)]
+    await asyncio.gather(*(client.open() for client in clients))
+    try:
+        yield clients
+    finally:
+        await asyncio.gather(*(client.close() for client in clients))
+
+
+@asynccontextmanager
+async def opened_pages(server: Server, data_dir: Path) -> AsyncIterator[list[WebPage]]:
+    pages = [WebPage(server.port, data_dir, USERS[number % len(USERS)]) for number in range(PAGES)]
+    await asyncio.gather(*(page.open() for page in pages))
+    try:
+        yield pages
+    finally:
+        await asyncio.gather(*(page.close() for page in pages))
+
+
+async def soak(server: Server, data_dir: Path, keys: dict[str, str], seconds: float) -> report.Soaked:
+    samples: list[Sample] = []
+    async with (
+        connected(server, keys, HTTP_CLIENTS) as http_clients,
+        connected_over_stdio(data_dir) as stdio_clients,
+        opened_pages(server, data_dir) as pages,
+    ):
+        await prepare(http_clients)
+        visitors = made_visitors(http_clients, stdio_clients)
+        watching = asyncio.create_task(watch(server, samples))
+        cpu, begun = server.cpu(), time.perf_counter()
+        record = await work(visitors, seconds)
+        taken, cpu = time.perf_counter() - begun, server.cpu() - cpu
+        watching.cancel()
+        return report.Soaked(
+            record,
+            taken,
+            cpu,
+            samples,
+            visitors,
+            notifications=sum(visitor.client.notifications for visitor in visitors),
+            page_changes=sum(page.changes for page in pages),
+            page_visits=sum(page.visits for page in pages),
+            failed=[*record.failed, *(line for page in pages for line in page.failed)],
+        )
+
+
+async def prepare(clients: Sequence[Client]) -> None:
+    """The project and the tables that all clients of a user share."""
+    row = {"id": "first", "client": -1, "content": "first"}
+    for client in clients[: len(USERS)]:
+        await client.call("create_project", {"name": PROJECT})
+        await client.call("add_memory", {"store": STORE, "path": "first", "content": "first"})
+        await client.call("portal_write", {"portalUri": PORTAL, "table": TABLE, "data": [row]})
+
+
+def made_visitors(http_clients: Sequence[Client], stdio_clients: Sequence[StdioClient]) -> list[Visitor]:
+    texts = Texts(SEED)
+    contents = [memory.content for memory in texts.memories(2000)]
+    questions = texts.questions(500)
+    users: list[tuple[AnyClient, str]] = [
+        *((client, USERS[number % len(USERS)]) for number, client in enumerate(http_clients)),
+        *((client, LOCAL) for client in stdio_clients),
+    ]
+    counted: Counter[str] = Counter()
+    visitors = []
+    for client, user in users:
+        visitors.append(Visitor(client, user, counted[user], contents, questions))
+        counted[user] += 1
+    return visitors
+
+
+async def work(visitors: Sequence[Visitor], seconds: float) -> Record:
+    record = Record()
+
+    async def visit(visitor: Visitor) -> None:
+        while (started := time.perf_counter()) < end:
+            try:
+                tool = await visitor.act()
+            except (CallFailed, Wrong) as exc:
+                record.failed.append(f"after {started - begun:.0f} s: {exc}")
+            else:
+                record.add(tool, started - begun, time.perf_counter() - started)
+
+    begun = time.perf_counter()
+    end = begun + seconds
+    await asyncio.gather(*map(visit, visitors))
+    return record
+
+
+async def watch(server: Server, samples: list[Sample]) -> None:
+    disk_at = 0.0
+    while True:
+        await asyncio.sleep(1)
+        with_disk = time.monotonic() - disk_at >= DISK_INTERVAL_S
+        if with_disk:
+            disk_at = time.monotonic()
+        samples.append(await asyncio.to_thread(server.sample, with_disk=with_disk))
+
+
+async def read_back(visitors: Sequence[Visitor]) -> tuple[Counter[str], list[str]]:
+    """How many things of each family are there as they were acknowledged, and what is not."""
+    there: Counter[str] = Counter()
+    lost: list[str] = []
+
+    async def look(visitor: Visitor) -> None:
+        for family, count, check in visitor.checks():
+            try:
+                await check()
+            except (CallFailed, Wrong) as exc:
+                lost.append(f"{family}: {exc}")
+            else:
+                there[family] += count
+
+    await asyncio.gather(*map(look, visitors))
+    return there, lost
+
+
+async def look_again(
+    server: Server, keys: dict[str, str], visitors: Sequence[Visitor]
+) -> tuple[Counter[str], list[str]]:
+    """Every client of a user, over stdio or not, reads back over HTTP."""
+    async with connected(server, keys, len(USERS)) as clients:
+        by_user = dict(zip(USERS, clients, strict=True))
+        there: Counter[str] = Counter()
+        lost: list[str] = []
+        for visitor in visitors:  # one after the other: a client has one connection
+            visitor.client = by_user[visitor.user]
+            found, missing = await read_back([visitor])
+            there += found
+            lost += missing
+    return there, lost
+
+
+def compare_nodes(data_dir: Path, second: Path, visitors: Sequence[Visitor]) -> tuple[int, list[str]]:
+    """How many notes of the local user a second node has as they were acknowledged, and which it has not."""
+    sync_now(data_dir)
+    sync_now(second)
+    with closing(apsw.Connection(str(second / "notes.db"))) as connection:
+        found = dict(connection.execute("SELECT id, content FROM notes WHERE namespace = ?", (NAMESPACE,)))
+    expected = {
+        id_: content for visitor in visitors if visitor.user == LOCAL for id_, content in visitor.kept.notes.items()
+    }
+    missing = [f"note {id_}" for id_, content in expected.items() if found.get(id_) != content]
+    return len(expected) - len(missing), missing
+
+
+async def call_nothing(server: Server, seconds: float) -> tuple[Record, float]:
+    """As many clients, on a tool that does nothing. The record, and how long it took."""
+    record = Record()
+
+    async def call(client: Client) -> None:
+        while (started := time.perf_counter()) < end:
+            await client.call(empty_server.TOOL, {})
+            record.add(empty_server.TOOL, started - begun, time.perf_counter() - started)
+
+    async with connected(server, None, HTTP_CLIENTS + STDIO_CLIENTS) as clients:
+        begun = time.perf_counter()
+        end = begun + seconds
+        await asyncio.gather(*map(call, clients))
+        return record, time.perf_counter() - begun
+
+
+def _measure_empty(log: Path, seconds: float) -> tuple[float, float]:
+    """Calls a second, and seconds of the server's CPU for each."""
+    with running(EMPTY, log) as server:
+        asyncio.run(call_nothing(server, min(1.0, seconds)))  # to warm up
+        cpu = server.cpu()
+        record, taken = asyncio.run(call_nothing(server, seconds))
+        return record.calls / taken, (server.cpu() - cpu) / record.calls
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
+    seconds = float(os.environ.get("SOAK_SECONDS") or SECONDS)
+    parser.add_argument("--seconds", type=float, default=seconds, help="how long [SOAK_SECONDS]")
+    parser.add_argument("--dir", type=Path, help="where to put the data, such as another disk")
+    parser.add_argument("--chart", action="store_true", help="draw the chart in docs/pictures again")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
