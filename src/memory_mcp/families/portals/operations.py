@@ -14,7 +14,7 @@ from memory_mcp.engines.chdb.parameters import Unfit
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.family import LastWrite
 from memory_mcp.families.portals import address as addresses
-from memory_mcp.families.portals import cross_portal_query, query_results, storage, usage
+from memory_mcp.families.portals import cross_portal_query, query_results, storage
 from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.answers import PortalDeleted, Result, View, Written
 from memory_mcp.families.portals.file_exports import FileExports
@@ -77,6 +77,7 @@ class Portals:
 
     def close(self) -> None:
         self._engines.close()
+        self._registry.usage.flush()
 
     def write(
         self,
@@ -185,8 +186,9 @@ class Portals:
         with folder.existing_write_lock():
             rows = self._row_count(folder)
             folder.remove()
+            self._registry.usage.forget(folder.path)
         self._engines.remove(folder)
-        self._registry.report_change(caller, folder.address, list_changed=True)
+        self._registry.report_change(caller, folder.address, list_changed=True, is_counted=False)
         return rows
 
     def _row_count(self, folder: PortalFolder) -> int:
@@ -246,7 +248,11 @@ class Portals:
             tables = [existing_table(tables, address.table)]
         labels = folder.labels()
         name, description = labels.name or None, labels.description or None
-        return View(address.portal_uri, VIEWER, tables, stats(folder, tables), name, description)
+        return View(address.portal_uri, VIEWER, tables, self.stats(folder, tables), name, description)
+
+    def stats(self, folder: PortalFolder, tables: Sequence[Table]) -> PortalStats:
+        rows, size = sum(table.rows for table in tables), sum(table.bytes for table in tables)
+        return PortalStats(len(tables), rows, size, self._registry.usage.usage(folder.path))
 
     def faults(self, folder: PortalFolder) -> list[str]:
         """The problems of a portal, as messages. Its engine reads all of it."""
@@ -322,11 +328,6 @@ class Portals:
         types = {column.name: column.type for column in table.columns}
         readable = query_results.readable
         return [{name: readable(value, types[name], "uri") for name, value in row.items()} for row in rows], is_cut
-
-
-def stats(folder: PortalFolder, tables: Sequence[Table]) -> PortalStats:
-    rows, size = sum(table.rows for table in tables), sum(table.bytes for table in tables)
-    return PortalStats(len(tables), rows, size, usage.read(folder.path))
 
 
 def _check_where(table: Table, where: Mapping[str, Any]) -> None:

@@ -11,11 +11,12 @@ from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
 from memory_mcp.families.portals import address as addresses
-from memory_mcp.families.portals import journal, storage, usage
+from memory_mcp.families.portals import journal, storage
 from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.folders import Engines, PortalFolder, PortalFolders
 from memory_mcp.families.portals.journal import StagedTable
 from memory_mcp.families.portals.model import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS, Labels, Table
+from memory_mcp.families.portals.usage import UsageCounter
 from memory_mcp.text.names import hidden_character
 from memory_mcp.text.nearness import error_data, nearest, not_found, seen_by
 
@@ -29,6 +30,7 @@ class PortalRegistry:
         self.folder_of = folder_of
         self.engines = engines
         self.changes = changes
+        self.usage = UsageCounter()
         self._clock = clock
 
     def engine(self, folder: PortalFolder) -> EngineConnections:
@@ -135,12 +137,12 @@ class PortalRegistry:
     def report_change(self, caller: Caller, address: Address, *, list_changed: bool, is_counted: bool = True) -> None:
         """Notify clients that a portal has changed. `is_counted` is whether this counts as a write."""
         if is_counted:
-            usage.count_write(self.folders(caller).get(address).path, precise_stamp(self._clock()))
+            self.usage.count_write(self.folders(caller).get(address).path, precise_stamp(self._clock()))
         self.changes.publish(caller.user, [address.portal_uri], list_changed=list_changed, namespace=address.namespace)
 
     def count_read(self, folder: PortalFolder) -> None:
         """Count that a caller has read something of a portal."""
-        usage.count_read(folder.path, precise_stamp(self._clock()))
+        self.usage.count_read(folder.path, precise_stamp(self._clock()))
 
     def folders(self, caller: Caller) -> PortalFolders:
         return PortalFolders(self.folder_of(caller.user), caller.confined_to)

@@ -11,7 +11,7 @@ from memory_mcp.families.family import Call, Document, ListedResource, ResourceP
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.families.portals.model import VIEWER, Table
-from memory_mcp.families.portals.operations import Portals, stats
+from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.portals.query_results import rows_within
 
 MIME = "application/vnd.mcp.memory+json"
@@ -35,7 +35,7 @@ def list_page(call: Call[Portals], cursor: str | None, limit: int) -> ResourcePa
     folders = call.operations.all(call.caller)
     end = start + limit - len(first)
     return ResourcePage(
-        [*first, *map(_listed, folders[start:end])],
+        [*first, *(_listed(call.operations, folder) for folder in folders[start:end])],
         str(end) if len(folders) > end else None,
     )
 
@@ -46,11 +46,11 @@ def _viewer() -> ListedResource:
     )
 
 
-def _listed(folder: PortalFolder) -> ListedResource:
+def _listed(operations: Portals, folder: PortalFolder) -> ListedResource:
     uri, described = folder.address.portal_uri, folder.described()
     tables = described.tables if described else []
     names = ", ".join(table.name for table in tables)
-    about = {"memory": _about(folder, tables)}
+    about = {"memory": _about(operations, folder, tables)}
     labels = folder.labels()
     description = labels.description or f"Tables: {names or 'none'}"
     return ListedResource(uri, uri.removeprefix("mem://"), description, MIME, about, labels.name or None)
@@ -67,7 +67,7 @@ def read(call: Call[Portals], uri: str) -> Document:
             raise
         raise NotFound("No portal has this address.", hint="resources/list shows what there is.") from exc
     if address.table is None:
-        about = _about(*call.operations.described(call.caller, address))
+        about = _about(call.operations, *call.operations.described(call.caller, address))
         return Document(uri, json.dumps(about, ensure_ascii=False), MIME, {"memory": about})
     limit = min(page.limit, call.operations.max_rows)
     rows, is_cut = call.operations.page(call.caller, address, replace(page, limit=limit + 1))
@@ -95,11 +95,11 @@ def complete(call: Call[Portals], name: str, value: str) -> list[str]:
     return sorted(one for one in found if one.startswith(value))
 
 
-def _about(folder: PortalFolder, tables: Sequence[Table]) -> dict[str, Any]:
+def _about(operations: Portals, folder: PortalFolder, tables: Sequence[Table]) -> dict[str, Any]:
     return {
         **{label: text for label, text in asdict(folder.labels()).items() if text},
         "schema": {"tables": [{"name": table.name, "columns": [asdict(c) for c in table.columns]} for table in tables]},
-        "stats": asdict(stats(folder, tables))
+        "stats": asdict(operations.stats(folder, tables))
         | {"by_table": {table.name: {"rows": table.rows, "bytes": table.bytes} for table in tables}},
         "dbPath": f"{PORTALS}/{folder.address.namespace}/{folder.address.portal}",
         "viewerUri": VIEWER,
