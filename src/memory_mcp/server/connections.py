@@ -20,7 +20,6 @@ CONNECTION = "memory_mcp.tcp"  # where the state of a request's scope has its co
 MIN_BODY_BYTES_PER_S = 8192  # a body that comes slower has `body_seconds` in all
 STALLED_S = 5.0  # a connection whose answer is unread for so long may be closed for another one
 CLOSE_TIMEOUT_S = 5.0  # for a client that does not read the last bytes
-MAX_LINGERING = 64  # refused connections that are read until their client closes them
 RETRY_AFTER_S = 5
 BUSY = b"Too many connections from this address. Try again later."
 SLOW = b"The request did not arrive in time."
@@ -47,10 +46,12 @@ class Connections:
         max_total: int,
         max_per_user: int | None = None,
         max_user_bytes: int | None = None,
+        max_refused: int = 64,
         proxies: Iterable[str] = (),
     ) -> None:
         """`proxies` forward the requests of many clients: their addresses have no limit. `max_user_bytes`: of answers
-        that a user has not read."""
+        that a user has not read. `max_refused`: how many refused connections wait for their clients to read why."""
+        self._max_refused = max_refused
         self._max_user_bytes = max_user_bytes
         self._unread: Counter[str] = Counter()  # bytes, by user
         self._unread_of: dict[Evictable, tuple[str, int]] = {}
@@ -113,7 +114,7 @@ class Connections:
 
     def linger(self, connection: Evictable) -> bool:
         """Whether a refused connection may stay open until its client has read why. False if too many do."""
-        if len(self._lingering) >= MAX_LINGERING:
+        if len(self._lingering) >= self._max_refused:
             return False
         self._lingering.add(connection)
         return True

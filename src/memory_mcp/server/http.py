@@ -124,8 +124,8 @@ class HttpServer:
         asgi.state.routers = rest.ROUTERS
         asgi.state.listeners = self.mcp.listeners
         asgi.state.tool_calls = self.mcp.tool_calls
-        asgi.state.downloads = rest.downloads.Downloads()
-        asgi.state.import_jobs = ImportJobs(self._app.changes)
+        asgi.state.downloads = rest.downloads.Downloads(self._app.settings.browser_transfers)
+        asgi.state.import_jobs = ImportJobs(self._app.changes, self._app.settings.browser_transfers)
         for router in rest.ROUTERS:
             asgi.include_router(router)
         asgi.openapi = partial(rest.describe, asgi)  # type: ignore[method-assign]  # as its docs say

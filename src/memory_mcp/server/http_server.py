@@ -50,6 +50,7 @@ def config(app: Any, settings: Settings) -> uvicorn.Config:
             max_per_address=settings.address_connections,
             max_per_user=settings.user_connections,
             max_user_bytes=settings.user_request_bytes,
+            max_refused=settings.refused_connections,
             max_total=files - max(MIN_OTHER_FILES, files // 4),
             proxies=settings.forwarded_allow_ips,
         ),

@@ -16,7 +16,6 @@ from memory_mcp.importers.model import ImportFormat
 from memory_mcp.progress import Bytes, ReportProgress
 from memory_mcp.server.thread_pools import Workers
 
-MAX_RUNNING_JOBS = 3  # of all users: each has a thread and, at first, a process
 PROGRESS_INTERVAL_S = 0.3  # between two reports to the page
 TOPIC = "imports"
 
@@ -46,8 +45,10 @@ class ImportJob:
 
 
 class ImportJobs:
-    def __init__(self, changes: Changes) -> None:
+    def __init__(self, changes: Changes, max_running: int) -> None:
+        """`max_running` of all users: each has a thread and, at first, a process."""
         self._changes = changes
+        self._max_running = max_running
         self._lock = threading.Lock()
         self._jobs: dict[str, ImportJob] = {}  # the last of each user
         self._tasks: set[asyncio.Task[None]] = set()
@@ -63,7 +64,7 @@ class ImportJobs:
             running = [who for who, job in self._jobs.items() if job.state == "running"]
             if user in running:
                 raise Conflict("Another import of yours is running. Wait until it is done, or stop it.")
-            if len(running) >= MAX_RUNNING_JOBS:
+            if len(running) >= self._max_running:
                 raise Unavailable("Other people are importing. Try again in a minute.", retry_after=60)
             self._last_id += 1
             job = self._jobs[user] = ImportJob(self._last_id, kind, name)

@@ -144,6 +144,13 @@ class Settings(BaseModel):
         description="How many HTTP connections one user may have open, with keys and sign-ins together. Beyond that, "
         "the server closes the one that has been idle longest, or refuses the new one if all have a request under way.",
     )
+    refused_connections: int = Field(
+        64,
+        ge=0,
+        le=10_000,
+        description="How many connections that are one too many stay open for up to five seconds, until their clients "
+        "have read why. Beyond that, refused connections are closed at once, which some clients see as a reset.",
+    )
     user_request_bytes: int = Field(
         64 * 1024 * 1024,
         ge=32 * 1024 * 1024,
@@ -208,6 +215,16 @@ class Settings(BaseModel):
         "runs as many at once as fit with portal_memory each (import_memory for an import), at least one. Further ones "
         "wait.",
     )
+    portal_queries: int = Field(
+        4, ge=1, le=100, description="How many queries of one portal a server runs at once. Further ones wait."
+    )
+    portal_queue_seconds: int = Field(
+        60,
+        ge=1,
+        le=3600,
+        description="How long a portal_query waits for other queries of its portal, and for the memory that its user's "
+        "imports, exports and queries use. Then it is refused as unavailable.",
+    )
     portal_threads: int = Field(4, ge=1, le=256, description="How many processor cores a portal_query may use at once.")
     portal_engines: int = Field(
         8,
@@ -245,7 +262,14 @@ class Settings(BaseModel):
         20_000_000_000,
         ge=1,
         description="How many bytes the records of an imported file may take up unpacked. They may also take up at "
-        "most 100 times the size of the file, or 1 GB if the file is small.",
+        "most import_expansion times the size of the file.",
+    )
+    import_expansion: int = Field(
+        100,
+        ge=1,
+        le=1_000_000,
+        description="How many times the size of an imported file its records may take up unpacked, for portal_import. "
+        "A small file may always hold 1 GB.",
     )
     import_memory: int = Field(
         4_000_000_000,
@@ -261,6 +285,13 @@ class Settings(BaseModel):
     )
     export_bytes: int = Field(
         2_000_000_000, ge=1, description="How many bytes portal_export writes: of records, or of a db file."
+    )
+    export_seconds: int = Field(
+        180,
+        ge=1,
+        le=86_400,
+        description="How long the query of a portal_export may take, written at export_rate: by default enough for two "
+        "of 2 GB at once.",
     )
     export_rate: int = Field(
         25_000_000,
@@ -280,9 +311,22 @@ class Settings(BaseModel):
     user_transfers: int = Field(
         4,
         ge=1,
-        le=8,
-        description="How many imports, and how many exports, of one user a server runs at once. It runs 8 of each in "
-        "all, and refuses further ones.",
+        le=1000,
+        description="How many portal_import, and how many portal_export, of one user a server runs at once, those that "
+        "wait included. It refuses further ones.",
+    )
+    server_transfers: int = Field(
+        8,
+        ge=1,
+        le=1000,
+        description="The same for all users together. Each occupies a thread, and the disk.",
+    )
+    browser_transfers: int = Field(
+        3,
+        ge=1,
+        le=100,
+        description="How many imports in the browser, and how many downloads of a user's data, a server runs at once, "
+        "one of each user. It refuses further ones. A download needs as much disk space as the data.",
     )
     hooks: bool = Field(
         True, description="Whether `memory-mcp hook` does anything. `connect CLIENT --auto` makes a client call it."

@@ -24,7 +24,7 @@ STUCK = "SELECT sum(editDistance(materialize(repeat('a', 60000)), repeat('b', 60
 
 @pytest.fixture(scope="module")
 def options() -> dict[str, Any]:
-    return {"families": "portals", "portal_seconds": 2}
+    return {"families": "portals", "portal_seconds": 2, "export_seconds": 1}
 
 
 @pytest.fixture
@@ -97,7 +97,6 @@ def test_a_text_that_takes_the_parser_for_ever_ends_too(two: tuple[Stdio, Stdio]
 
 
 def test_exports_have_a_limit_too(app: App, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_client, "MAX_EXPORT_S", 1)
     monkeypatch.setattr(engine_client, "MAX_COUNT_S", 0)
     with pytest.raises(Invalid) as caught:
         app.portals.exports.export_file(CALLER, PORTAL, "x.csv", "csv", None, STUCK, lambda *progress: None)

@@ -15,6 +15,7 @@ import pytest
 
 from memory_mcp.engines.chdb.paced_file import CHUNK_BYTES, MAX_BURST_BYTES
 from memory_mcp.errors import Unavailable
+from memory_mcp.families.portals.limits import TransferLimits
 from memory_mcp.families.portals.transfer_folders import RunningTransfers
 from tests.events import TIMEOUT_S, eventually
 from tests.processes import run
@@ -26,7 +27,7 @@ MANY_BYTES = 40_000_000  # of noise, in the portal: at that rate, they take long
 
 
 def test_one_user_does_not_take_all_transfers() -> None:
-    running = RunningTransfers("exports", max_total=3, max_per_user=2)
+    running = RunningTransfers("exports", TransferLimits(total=3, per_user=2))
     with ExitStack() as eve, ExitStack() as ann:
         eve.enter_context(running.begin("eve"))
         eve.enter_context(running.begin("eve"))

@@ -39,13 +39,10 @@ __all__ = [
 POLL_INTERVAL_S = 0.02
 MAX_ATTEMPTS = 5
 # Requests of one server that one engine answers side by side; each kind leaves the others free.
-MAX_QUERIES = 4
 MAX_EXPORTS = 2
 MAX_STATEMENTS = 4
-MAX_WAIT_S = 60.0  # for one of those to end
-MAX_EXPORT_WAIT_S = 600.0
+MAX_EXPORT_WAIT_S = 600.0  # for one of those to end
 MAX_STATEMENT_S = 3600  # for a statement of the server: the largest import takes far less
-MAX_EXPORT_S = 180  # enough for two of 2 GB at the default rate
 MAX_COUNT_S = 60  # to count the rows of an export
 KILL_GRACE_S = 5.0  # after an engine should have ended a request itself
 PROBE_INTERVAL_S = 10.0  # between two checks that a busy engine still responds
@@ -140,8 +137,8 @@ class EngineConnections:
         self._limits = limits
         rules = rules or EngineRules()
         self._process = EngineProcess(folder, rules)
-        self._export_bytes_per_s = rules.export_bytes_per_s
-        self._queries = threading.BoundedSemaphore(MAX_QUERIES)
+        self._rules = rules
+        self._queries = threading.BoundedSemaphore(rules.max_queries)
         self._user_memory = user_memory
         self._exports = threading.BoundedSemaphore(MAX_EXPORTS)
         self._statements = threading.BoundedSemaphore(MAX_STATEMENTS)
@@ -170,7 +167,8 @@ class EngineConnections:
         """A query of a caller, if the SQL policy allows it. `attached` are other portals' databases, by their names in
         it; `field` is the argument that errors name."""
         request = {"op": "query", "sql": sql, "parameters": parameters, frames.ATTACHED: attached or {}}
-        with self._acquire(self._queries, MAX_WAIT_S), self._hold_memory(self._limits, MAX_WAIT_S):
+        wait_s = self._rules.max_query_wait_s
+        with self._acquire(self._queries, wait_s), self._hold_memory(self._limits, wait_s):
             answer: dict[str, Any] = json.loads(self._request(request, self._limits["max_execution_time"], field=field))
         return answer
 
@@ -194,11 +192,11 @@ class EngineConnections:
         """Write the result of a caller's query, if the SQL policy allows it, to a file of at most so many bytes.
         Returns how many rows it has."""
         limits = {name: value for name, value in self._limits.items() if name in ("max_memory_usage", "max_threads")}
-        limits |= {"max_result_bytes": max_bytes, "max_execution_time": MAX_EXPORT_S}
-        target = {"path": str(path), "format": format_, "bytes_per_s": self._export_bytes_per_s}
+        limits |= {"max_result_bytes": max_bytes, "max_execution_time": self._rules.max_export_s}
+        target = {"path": str(path), "format": format_, "bytes_per_s": self._rules.export_bytes_per_s}
         request = {"op": "export", "sql": sql, **target, "limits": limits}
         with self.export_slot(), self._hold_memory(limits, MAX_EXPORT_WAIT_S):
-            return int(self._request(request, MAX_EXPORT_S + MAX_COUNT_S, field=field))
+            return int(self._request(request, self._rules.max_export_s + MAX_COUNT_S, field=field))
 
     def export_slot(self) -> AbstractContextManager[None]:
         """One of the exports that run side by side."""
@@ -206,7 +204,7 @@ class EngineConnections:
 
     def back_up(self, sql: str, path: str, *, is_paced: bool) -> None:
         """Run a BACKUP to a file or folder in staging. Other statements go on beside it."""
-        rate = self._export_bytes_per_s if is_paced else None
+        rate = self._rules.export_bytes_per_s if is_paced else None
         self._run_statement({"op": "back up", "sql": sql, "path": path, "bytes_per_s": rate})
 
     def check_archive(self, name: str) -> None:

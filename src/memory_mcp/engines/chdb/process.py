@@ -51,6 +51,9 @@ class EngineRules:
     max_engines: int = 8  # at once, started by all servers together, for the portals below `root`
     root: Path | None = None  # a user's portals; None where nothing counts them
     idle_s: float = 60.0  # from the last request to the end of an engine
+    max_queries: int = 4  # of one portal, that a server runs at once
+    max_query_wait_s: float = 60.0  # for one of those to end, and for memory
+    max_export_s: int = 180
     export_bytes_per_s: int = 25_000_000  # that all exports of a portal write together
     yields_when_busy: bool = False  # whether a busy engine gets only processors that no other process wants
 

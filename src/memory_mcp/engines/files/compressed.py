@@ -22,9 +22,9 @@ OnBytes = Callable[[int], object]
 METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}  # with others, the file decides how much memory is used
 
 
-def max_expanded_bytes(compressed_bytes: int) -> int:
+def max_expanded_bytes(compressed_bytes: int, max_expansion: int = MAX_EXPANSION) -> int:
     """How many bytes a file of this size may unpack to."""
-    return max(MIN_EXPANDED_BYTES, MAX_EXPANSION * compressed_bytes)
+    return max(MIN_EXPANDED_BYTES, max_expansion * compressed_bytes)
 
 
 class ExpansionBudget:

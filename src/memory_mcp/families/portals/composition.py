@@ -7,7 +7,7 @@ from pathlib import Path
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock
 from memory_mcp.engines.chdb.process import EngineRules
-from memory_mcp.families.portals.limits import ImportLimits
+from memory_mcp.families.portals.limits import ImportLimits, TransferLimits
 from memory_mcp.families.portals.operations import Portals
 from memory_mcp.settings import Settings
 from memory_mcp.system.paths import expand_home
@@ -28,28 +28,36 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
         limits=limits,
         max_user_memory=settings.portal_user_memory,
         max_tokens=settings.portal_tokens,
-        rules=EngineRules(
-            sandbox=settings.portal_sandbox,
-            max_engines=settings.portal_engines,
-            idle_s=settings.portal_engine_idle,
-            export_bytes_per_s=settings.export_rate,
-            yields_when_busy=settings.transport == "http",
-        ),
+        rules=_engine_rules(settings),
         import_folders=[expand_home(name) for name in settings.import_dirs],
         export_folders=[expand_home(name) for name in settings.export_dirs],
         import_limits=ImportLimits(
             file_bytes=settings.import_bytes,
             rows=settings.import_rows,
             expanded_bytes=settings.import_expanded_bytes,
+            expansion=settings.import_expansion,
             memory_bytes=_import_memory(settings),
             seconds=settings.import_seconds,
         ),
         max_export_bytes=settings.export_bytes,
         export_quota=settings.export_quota,
         export_days=settings.export_days,
-        user_transfers=settings.user_transfers,
+        transfers=TransferLimits(settings.server_transfers, settings.user_transfers),
         urls=settings.portal_urls,
         joins=settings.portal_joins,
+    )
+
+
+def _engine_rules(settings: Settings) -> EngineRules:
+    return EngineRules(
+        sandbox=settings.portal_sandbox,
+        max_engines=settings.portal_engines,
+        idle_s=settings.portal_engine_idle,
+        max_queries=settings.portal_queries,
+        max_query_wait_s=settings.portal_queue_seconds,
+        max_export_s=settings.export_seconds,
+        export_bytes_per_s=settings.export_rate,
+        yields_when_busy=settings.transport == "http",
     )
 
 

@@ -25,6 +25,7 @@ from memory_mcp.families.portals import (
 from memory_mcp.families.portals.exports import UNFINISHED, QuotaFolder
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.families.portals.import_context import staged_file
+from memory_mcp.families.portals.limits import TransferLimits
 from memory_mcp.families.portals.model import Exported, FileFormat, Piece, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table
 from memory_mcp.families.portals.query_errors import query_error
@@ -39,7 +40,6 @@ from memory_mcp.families.portals.transfer_folders import (
 from memory_mcp.progress import ReportProgress
 
 POLL_INTERVAL_S = 0.02  # between two checks that a backup has begun
-MAX_EXPORTS = 8  # of one server, waiting ones included: further ones are refused, so that threads stay free for reads
 
 
 class FileExports:
@@ -53,14 +53,14 @@ class FileExports:
         max_export_bytes: int,
         quota_bytes: int,
         max_days: int,
-        max_per_user: int,
+        transfers: TransferLimits,
     ) -> None:
         self._registry = registry
         self._folders = folders
         self._max_export_bytes = max_export_bytes
         self._quota_bytes = quota_bytes
         self._max_days = max_days
-        self._running = RunningTransfers("exports", max_total=MAX_EXPORTS, max_per_user=max_per_user)
+        self._running = RunningTransfers("exports", transfers)
 
     def export_file(
         self,

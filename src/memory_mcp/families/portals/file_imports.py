@@ -11,7 +11,6 @@ from memory_mcp.caller import Caller
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.files import uploads
-from memory_mcp.engines.files.compressed import MAX_EXPANSION
 from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerProcess
 from memory_mcp.errors import Conflict, Invalid, LimitExceeded, NotFound, shorten
 from memory_mcp.families.portals import address as addresses
@@ -29,14 +28,13 @@ from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.answers import PortalImported
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, staged_file
-from memory_mcp.families.portals.limits import ImportBudget, ImportLimits
+from memory_mcp.families.portals.limits import ImportBudget, ImportLimits, TransferLimits
 from memory_mcp.families.portals.model import NO_CHOICES, ColumnChoices, FileFormat, ImportPreview, OnConflict, Received
 from memory_mcp.families.portals.portal_registry import PortalRegistry, labels_in, writable
 from memory_mcp.families.portals.record_writer import notice_of
 from memory_mcp.families.portals.transfer_folders import ENDINGS, ZIP, RunningTransfers, TransferFolders, archive_worker
 from memory_mcp.progress import ReportProgress
 
-MAX_IMPORTS = 8  # of one server, waiting ones included: each has a thread and a process
 MAX_NFC_GROWTH = 3  # a text in NFC may have this many times its bytes
 
 
@@ -48,15 +46,15 @@ class FileImports:
         registry: PortalRegistry,
         folders: TransferFolders,
         limits: ImportLimits,
+        transfers: TransferLimits,
         *,
         allow_urls: bool,
-        max_per_user: int,
     ) -> None:
         self._registry = registry
         self._folders = folders
         self._limits = limits
         self._allow_urls = allow_urls
-        self._running = RunningTransfers("imports", max_total=MAX_IMPORTS, max_per_user=max_per_user)
+        self._running = RunningTransfers("imports", transfers)
 
     def import_file(
         self,
@@ -218,7 +216,7 @@ def _translate_limits(limits: ImportLimits) -> Iterator[None]:
             ) from exc
         raise Invalid(
             f"source: the file holds too much, and nothing was imported. It may hold {limits.rows} records, "
-            f"{limits.expanded_bytes} bytes of them unpacked and {MAX_EXPANSION} times its own size. Split it.",
+            f"{limits.expanded_bytes} bytes of them unpacked and {limits.expansion} times its own size. Split it.",
             code="too_large",
             field="source",
         ) from exc

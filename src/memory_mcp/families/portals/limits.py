@@ -1,4 +1,4 @@
-"""Limits of an import."""
+"""Limits of imports, and of how many transfers run."""
 
 import math
 import time
@@ -8,12 +8,21 @@ from memory_mcp.engines.files import compressed
 
 
 @dataclass(frozen=True)
+class TransferLimits:
+    """How many imports, and how many exports, a server runs at once, waiting ones included."""
+
+    total: int
+    per_user: int
+
+
+@dataclass(frozen=True)
 class ImportLimits:
     """The limits of one import, from the settings."""
 
     file_bytes: int
     rows: int
     expanded_bytes: int  # of all records, as the engine holds them
+    expansion: int  # how many times the size of the file that may be
     memory_bytes: int  # of the engine, at a time
     seconds: int
 
@@ -42,7 +51,7 @@ class ImportBudget:
 
     def max_expanded_bytes(self, file_bytes: int) -> int:
         """How much the records of a file of this size may take up."""
-        return min(self.limits.expanded_bytes, compressed.max_expanded_bytes(file_bytes))
+        return min(self.limits.expanded_bytes, compressed.max_expanded_bytes(file_bytes, self.limits.expansion))
 
     def engine_limits(self, file_bytes: int) -> dict[str, int]:
         """The limits as settings of the engine, for its next statement."""

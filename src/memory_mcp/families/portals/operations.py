@@ -20,7 +20,7 @@ from memory_mcp.families.portals.answers import PortalDeleted, Result, View, Wri
 from memory_mcp.families.portals.file_exports import FileExports
 from memory_mcp.families.portals.file_imports import FileImports
 from memory_mcp.families.portals.folders import Engines, PortalFolder, PortalFolders
-from memory_mcp.families.portals.limits import ImportLimits
+from memory_mcp.families.portals.limits import ImportLimits, TransferLimits
 from memory_mcp.families.portals.model import VIEWER, Labels, PortalStats, Record, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table, labels_in, writable
 from memory_mcp.families.portals.query_errors import query_error
@@ -51,7 +51,7 @@ class Portals:
         max_export_bytes: int,
         export_quota: int,
         export_days: int,
-        user_transfers: int,
+        transfers: TransferLimits,
         urls: bool = False,
         joins: bool = False,
     ) -> None:
@@ -65,14 +65,14 @@ class Portals:
         self._registry = PortalRegistry(folder_of, self._engines, changes, clock)
         self._records = RecordWriter(self._registry)
         folders = TransferFolders(folder_of, import_folders, export_folders)
-        self.imports = FileImports(self._registry, folders, import_limits, allow_urls=urls, max_per_user=user_transfers)
+        self.imports = FileImports(self._registry, folders, import_limits, transfers, allow_urls=urls)
         self.exports = FileExports(
             self._registry,
             folders,
             max_export_bytes=max_export_bytes,
             quota_bytes=export_quota,
             max_days=export_days,
-            max_per_user=user_transfers,
+            transfers=transfers,
         )
 
     def close(self) -> None:

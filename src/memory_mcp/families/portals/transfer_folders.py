@@ -11,6 +11,7 @@ from memory_mcp.engines.files.uploads import IMPORTS
 from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerProcess
 from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.families.portals import address as addresses
+from memory_mcp.families.portals.limits import TransferLimits
 from memory_mcp.families.portals.model import FileFormat
 
 ENDINGS: dict[FileFormat, str] = {"json": ".json", "csv": ".csv", "parquet": ".parquet", "db": ".tar"}
@@ -52,10 +53,9 @@ class TransferFolders:
 class RunningTransfers:
     """The imports or the exports that run, waiting ones included: each occupies a thread, and the disk."""
 
-    def __init__(self, kind: str, *, max_total: int, max_per_user: int) -> None:
+    def __init__(self, kind: str, limits: TransferLimits) -> None:
         self._kind = kind
-        self._max_total = max_total
-        self._max_per_user = max_per_user
+        self._limits = limits
         self._by_user: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -63,8 +63,8 @@ class RunningTransfers:
     def begin(self, user: str) -> Iterator[None]:
         """Count one of this user until the block ends. Raises Unavailable if too many run."""
         with self._lock:
-            self._check(self._by_user.total(), self._max_total, "")
-            self._check(self._by_user[user], self._max_per_user, " of yours")
+            self._check(self._by_user.total(), self._limits.total, "")
+            self._check(self._by_user[user], self._limits.per_user, " of yours")
             self._by_user[user] += 1
         try:
             yield

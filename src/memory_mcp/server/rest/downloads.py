@@ -28,7 +28,6 @@ from memory_mcp.server.rest.routes import is_owner, user_router
 from memory_mcp.server.rest.tools import WEB_APP
 from memory_mcp.services.access import AuditEvent
 
-MAX_RUNNING_DOWNLOADS = 3  # of all users: each needs as much disk space as all the data
 LEFT_OUT = "Memory-Left-Out"  # the header with the number of items that are missing in the file
 ZIP: dict[int | str, dict[str, Any]] = {
     200: {
@@ -49,7 +48,8 @@ Make = Callable[[Path, ReportProgress], int]
 class Downloads:
     """Limits downloads: one at a time for each user, and a few for all users."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_running: int) -> None:
+        self._max_running = max_running
         self._lock = threading.Lock()
         self._people: set[str] = set()
         self.closing = False  # the server stops: downloads end
@@ -60,7 +60,7 @@ class Downloads:
         with self._lock:
             if user in self._people:
                 raise Conflict("Another download of yours is under way. Wait until it is there, or cancel it.")
-            if len(self._people) >= MAX_RUNNING_DOWNLOADS:
+            if len(self._people) >= self._max_running:
                 raise Unavailable("Other people are downloading. Try again in a minute.", retry_after=60)
             self._people.add(user)
         try:
