@@ -46,7 +46,7 @@ def save(server: App, seq: int, vector: object) -> None:
 def nearest(server: App) -> list[int]:
     file = server.notes._files.of(LOCAL_USER)
     with file.db.read() as tx:
-        return file.vectors.near(tx, QueryVector(SPACE, UP), (), None, 10).nearest
+        return file.vectors.near(tx, QueryVector(SPACE, UP, server.notes._files.queries), (), None, 10).nearest
 
 
 def test_a_copy_follows_what_other_servers_change(servers: list[App]) -> None:

@@ -301,6 +301,19 @@ def test_a_paraphrase_finds_by_meaning_alone(tmp_path: Path, file: NotesFile) ->
 
 
 @needs_model
+@pytest.mark.parametrize("mode", ["semantic", "hybrid"])
+def test_words_that_do_not_exist_find_nothing_and_rare_ones_do(tmp_path: Path, file: NotesFile, mode: str) -> None:
+    with server(tmp_path, embedder="builtin") as notes:
+        notes.create("Zed, dark", title="editor")
+        notes.create("384 numbers for a sentence; cosine says how near.", title="Embeddings")
+        doctor = notes.create("The skin doctor, Meyer, on Tuesday.")
+        eventually(file.is_done)
+        for word in ("zzqqxx", "qqxxzz", "yujnqmsl", "fnord zzyzx", "xqzzt flurbo"):
+            assert notes.search(word, mode) == [], word
+        assert notes.search("dermatologist", mode)[0]["id"] == doctor
+
+
+@needs_model
 def test_similar_names_notes_with_nearly_the_same_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "MAX_WAIT_S", 15.0)  # a busy machine must not make this test fail
     with server(tmp_path, embedder="builtin") as notes:

@@ -73,7 +73,12 @@ def test_the_cosine_part_stays_in_bounds(own: float, context: float) -> None:
 
 def test_the_nearest_of_many_texts_must_be_nearer_than_a_single_one() -> None:
     floor = RelevanceFloor(
-        for_one_text=0.3, per_log_count=0.01, max_count=1000, background_share=0.5, max_short_bytes=300
+        for_one_text=0.3,
+        per_log_count=0.01,
+        max_count=1000,
+        background_share=0.5,
+        max_short_bytes=300,
+        meaningless=(),
     )
     background = np.array([0.3, 0.5], dtype=np.float32)
     assert ranking.fits(floor, 0.501, 1, background)

@@ -21,8 +21,17 @@ QUERY_PREFIX = "Represent this sentence for searching relevant passages: "  # wi
 MAX_TOKENS = 512
 MAX_QUERY_TOKENS = 128  # about 90 words; 512 take a quarter of a second of a processor
 HELPER_NICENESS = 5  # beyond that of the thread they help: they are for processors with nothing else to do
+MEANINGLESS = (
+    *("bxkq zvwt", "qqzjx", "wvurf skolp", "trelbon vashk", "yxcvb", "hjfgd lkmn", "plorvat", "gnufrid", "kkzzpp"),
+    *("ombrelta quist", "ztrgh", "flimworb nax"),
+)
 FLOOR = RelevanceFloor(
-    for_one_text=0.285, per_log_count=0.009, max_count=1000, background_share=0.5, max_short_bytes=800
+    for_one_text=0.285,
+    per_log_count=0.009,
+    max_count=1000,
+    background_share=0.5,
+    max_short_bytes=800,
+    meaningless=MEANINGLESS,
 )
 
 

@@ -51,6 +51,7 @@ class RelevanceFloor:
     max_count: int  # texts, from which on it grows no more
     background_share: float  # of the average cosine with unrelated texts, which is subtracted
     max_short_bytes: int  # a longer text may answer a query in a small part: it is judged as if it were the only one
+    meaningless: tuple[str, ...]  # texts that a query of words that do not exist is nearer to than to any other text
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from memory_mcp.errors import Unavailable
+from memory_mcp.services.embedding.builtin import floor_of
 from memory_mcp.services.embedding.choice import Embedders
 from memory_mcp.services.embedding.model import Backend, Space
 
@@ -23,6 +24,7 @@ class QueryVectors:
         self._embedders = embedders
         self._lock = threading.Lock()
         self._cached: OrderedDict[tuple[str, str], Floats] = OrderedDict()
+        self._meaningless: dict[str, Floats] = {}  # by space
         self._failed: dict[str, tuple[float, str]] = {}  # by space: end of the delay, and the reason
 
     @property
@@ -54,6 +56,16 @@ class QueryVectors:
             while len(self._cached) > MAX_CACHED_QUERIES:
                 self._cached.popitem(last=False)
         return vector
+
+    def meaningless(self, space: Space) -> "Floats":
+        """The vectors of texts without a meaning, as texts of this space. Made once, which takes a tenth of a second.
+        Raises Unavailable with the reason."""
+        if space.name not in self._meaningless:
+            embedder, floor = self._embedders.of(space), floor_of(space)
+            if embedder is None or floor is None:
+                raise Unavailable(f"No texts without a meaning are known for {space.name}.")
+            self._meaningless[space.name] = embedder.documents(floor.meaningless)
+        return self._meaningless[space.name]
 
     def _embed(self, space: Space, text: str) -> "Floats":
         embedder = self._embedders.of(space)

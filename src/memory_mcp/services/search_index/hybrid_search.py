@@ -1,6 +1,6 @@
 """Search by words and by vectors at once: which texts are candidates, and the parts of each one's score."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from memory_mcp.engines.texts import Allowed
@@ -66,7 +66,7 @@ class HybridSearch:
             lexical = {seq: score for seq, score in lexical.items() if seq not in near.scores}  # those without a vector
         return Candidates(lexical, near, matches.notice)
 
-    def near(self, tx: Read, candidates: Iterable[int]) -> Nearness:
+    def near(self, tx: Read, candidates: Collection[int]) -> Nearness:
         if self.vector is None:
             return Nearness()
         flags = self.allowed.flags if self.allowed else None

@@ -1,6 +1,6 @@
 """How near texts are to a query in meaning."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,11 +28,16 @@ class QueryVector:
 
     space: Space
     vector: "Floats"
+    queries: QueryVectors
 
     @classmethod
     def of(cls, queries: QueryVectors, space: Space, text: str) -> "QueryVector":
         """Takes a while, so do not call it within a transaction. Raises Unavailable with the reason."""
-        return cls(space, queries.vector(space, text[:MAX_EMBEDDED_CHARS]))
+        return cls(space, queries.vector(space, text[:MAX_EMBEDDED_CHARS]), queries)
+
+    def is_meaningless(self, nearest: float) -> bool:
+        """Whether texts without a meaning are nearer to the query than the nearest text, whose cosine is given."""
+        return nearest < float((self.queries.meaningless(self.space) @ self.vector).max())
 
 
 @dataclass(frozen=True)
@@ -60,14 +65,15 @@ class VectorSearch:
         self,
         tx: Read,
         query: QueryVector,
-        candidates: Iterable[int],
+        candidates: Collection[int],
         flags: bytes | None,
         limit: int,
         *,
         is_partial: bool = False,
     ) -> Nearness:
         """Score these candidates and the `limit` texts nearest to the query. `flags`: a byte for each text that may be
-        found. `is_partial`: other searches for the same query look at the other texts."""
+        found. Candidates have words of the query; without any, the query may be of words that do not exist.
+        `is_partial`: other searches for the same query look at the other texts."""
         from memory_mcp.services.search.vectors import unpack
 
         vector, space = query.vector, query.space
@@ -89,7 +95,11 @@ class VectorSearch:
         closeness = (
             {seq: ranking.closeness(floor, cosine, background) for seq, (cosine, _) in found.items()} if floor else {}
         )
-        if floor and not self._has_fit(tx, floor, {seq: found[seq][0] for seq in nearest}, count, background):
+        near = {seq: found[seq][0] for seq in nearest}
+        has_fit = floor is None or self._has_fit(tx, floor, near, count, background)
+        if floor and near and has_fit and not candidates:
+            has_fit = not query.is_meaningless(max(near.values()))
+        if not has_fit:
             return Nearness(scores, chunks=chunks, has_fit=False, closeness=closeness)
         related = [seq for seq in nearest if max(own[seq], context.get(seq, own[seq])) >= ranking.RELATED]
         return Nearness(scores, nearest, related, chunks, closeness=closeness)
