@@ -850,7 +850,10 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
     "POST /api/imports": [],  # in the background; the same
     "POST /api/imports/stop": [lambda its: ("/api/imports/stop", None)],
     "POST /api/imports/{import_id}/undo": [lambda its: (f"/api/imports/{its.code}/undo", None)],
-    "GET /api/notes/graph": [lambda its: at("/api/notes/graph")],
+    "GET /api/notes/graph": [
+        lambda its: at("/api/notes/graph"),
+        lambda its: at("/api/notes/graph", around=its.note, depth="3"),
+    ],
     "GET /api/recent": [lambda its: at("/api/recent", limit="100"), lambda its: at("/api/recent", family="graph")],
     "GET /api/conversations": [
         lambda its: at("/api/conversations"),
@@ -871,7 +874,10 @@ REST: dict[str, Sequence[Callable[[Names], tuple[str, Arguments | None]]]] = {
         lambda its: at("/api/open", ref=f"graph:{its.project}/{its.entity}"),
         lambda its: at("/api/open", ref=f"{its.portal}/{its.table}"),
     ],
-    "GET /api/graph/{project}": [lambda its: at(f"/api/graph/{its.project}")],
+    "GET /api/graph/{project}": [
+        lambda its: at(f"/api/graph/{its.project}"),
+        lambda its: at(f"/api/graph/{its.project}", around=its.code),
+    ],
     "GET /api/stores": [lambda its: at("/api/stores")],
     "GET /api/stores/{store}/file": [lambda its: at(f"/api/stores/{its.store}/file", path=its.path)],
     "POST /api/stores/{store}/file": [

@@ -234,7 +234,26 @@ def test_a_project_is_drawn_from_its_best_connected_entities(server: Http, me: P
     assert [(node["name"], node["degree"]) for node in drawn["nodes"]] == [("d", 2), ("a", 1)]
     assert drawn["edges"] == [{"source": "a", "target": "d", "type": "r"}]
     assert drawn["total"] == 4
-    assert me.ask("GET", "/api/graph/nowhere").status_code == 404
+    around = me.ask("GET", "/api/graph/town?around=a").json()
+    assert [(node["name"], node["degree"]) for node in around["nodes"]] == [("a", 1), ("d", 2)]
+    assert around["edges"] == [{"source": "a", "target": "d", "type": "r"}]
+    for path in ("nowhere", "town?around=x"):
+        assert me.ask("GET", f"/api/graph/{path}").status_code == 404
+
+
+def test_a_graph_of_notes_has_the_best_connected_with_all_their_links(me: Person) -> None:
+    hub = call(me, "memory_create", content="Hub", namespace="hub")["id"]
+    ids = [call(me, "memory_create", content=f"See [[Hub]] {n}", namespace="hub")["id"] for n in range(3)]
+    call(me, "memory_link", source_id=ids[0], target_id=ids[1])
+    drawn = me.ask("GET", "/api/notes/graph?limit=2").json()
+    assert [(node["id"], node["degree"]) for node in drawn["nodes"]] == [(hub, 3), (ids[1], 2)]
+    assert drawn["edges"] == [{"source_id": ids[1], "target_id": hub}]
+    assert drawn["total"] >= 4
+    around = me.ask("GET", f"/api/notes/graph?around={ids[2]}&depth=2").json()
+    shown = [(node["id"], node["degree"], node["depth"]) for node in around["nodes"]]
+    assert shown == [(hub, 3, 1), (ids[0], 2, 2), (ids[1], 2, 2), (ids[2], 1, 0)]
+    assert len(around["edges"]) == 4
+    assert me.ask("GET", "/api/notes/graph?around=none").status_code == 404
 
 
 def kept(me: Person, address: str) -> dict[str, str]:

@@ -109,6 +109,28 @@ def test_the_panel_shows_the_chosen_entity_and_its_neighbors_are_added(page: Pag
     expect(page.get_by_role("img", name=re.compile("^Graph of 1 node"))).to_be_visible()
 
 
+def test_the_best_connected_notes_are_shown_by_all_their_links(new_account_page: Page, new_account: Site) -> None:
+    page = new_account_page
+    hub = new_account.call("memory_create", title="Hub", content="In the middle", namespace="star")["id"]
+    for number in range(40):
+        new_account.call("memory_create", title=f"Ray {number}", content="To the [[Hub]]", namespace="star")
+    page.emulate_media(reduced_motion="reduce")
+    page.goto("/graph?limit=2")
+    nodes = page.get_by_role("list", name="Nodes").get_by_role("listitem")
+    expect(nodes).to_have_count(2)
+    expect(nodes.first).to_contain_text("Hub 40")
+    expect(page.get_by_text("2 nodes of 73")).to_contain_text("the best connected")
+    page.goto(f"/graph?limit=2&chosen={hub}")
+    page.get_by_role("button", name="Show its neighbors").click()
+    expect(nodes).to_have_count(42)
+    expect(page.get_by_role("group", name="Legend").get_by_role("button", name="star 41")).to_be_visible()
+    nodes.first.get_by_role("link", name="Around Hub").click()
+    expect(nodes).to_have_count(41)
+    expect(nodes.first).to_contain_text("Hub 40")
+    expect(nodes.nth(1)).to_contain_text("Ray 0 1")
+    assert_accessible(page)
+
+
 def test_a_project_with_any_name_is_linked_to(page: Page, site: Site) -> None:
     """Files of another program may hold names that create_project does not take."""
     name = "a/b 100%2F"

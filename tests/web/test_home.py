@@ -57,7 +57,7 @@ def test_home_names_notes_that_need_attention_and_two_of_them_are_compared(
     expect(page.get_by_text("No two notes say nearly the same.")).to_be_visible()
     page.get_by_role("button", name="Undo").click()
     pair.get_by_role("button", name=re.compile("^Keep only “Wifi 2”")).click()
-    expect(page.get_by_text("The other note “Wifi 1” is deleted")).to_be_visible()
+    expect(page.get_by_text("The other note “Wifi 1” is archived")).to_be_visible()
     assert [call("memory_get", id=id_)["archived"] for id_ in twins] == [True, False]
 
 

@@ -53,7 +53,7 @@ def _check_namespace_and_tag(page: Page) -> None:
 
 
 def _check_more_filters(page: Page) -> None:
-    """Folder, time, importance, and deleted notes, which are restored from the list."""
+    """Folder, time, importance, and archived notes, which are restored from the list."""
     found = page.get_by_role("list", name="Found").get_by_role("listitem")
     filters = page.get_by_role("complementary", name="Filters")
     filters.get_by_text("More filters").click()
@@ -68,7 +68,7 @@ def _check_more_filters(page: Page) -> None:
     page.get_by_label("of importance").select_option("0.9 or more")
     expect(found).to_have_count(1)
     page.get_by_label("of importance").select_option("any")
-    page.get_by_label("deleted notes").check()
+    page.get_by_label("archived notes").check()
     expect(found).to_contain_text(["Not here any more"])
     assert_accessible(page)
     page.reload()
@@ -104,7 +104,7 @@ def test_a_long_list_has_pages_an_order_and_is_the_same_after_back(page: Page, s
     expect(parts.get_by_role("link", name="Next")).to_have_count(0)
 
 
-def test_selected_memories_are_tagged_moved_and_deleted_with_undo(page: Page, site: Site) -> None:
+def test_selected_memories_are_tagged_moved_and_archived_with_undo(page: Page, site: Site) -> None:
     for number in range(55):
         site.call("memory_create", title=f"Bulk {number:02}", content="Words", namespace="bulk")
     page.goto("/memories?namespace=bulk&order=title")
@@ -130,23 +130,23 @@ def test_selected_memories_are_tagged_moved_and_deleted_with_undo(page: Page, si
     page.get_by_role("button", name="Undo").last.click()
     expect(page.get_by_role("link", name="bulk/moved 3")).to_have_count(0)
 
-    _check_deletion_and_undo(page, site)
+    _check_archiving_and_undo(page, site)
 
 
-def _check_deletion_and_undo(page: Page, site: Site) -> None:
+def _check_archiving_and_undo(page: Page, site: Site) -> None:
     found = page.get_by_role("list", name="Found").get_by_role("listitem")
     selection = page.get_by_role("group", name="Selection")
     page.reload()
     page.get_by_label("Select all on this page").check()
-    selection.get_by_role("button", name="Delete").click()
+    selection.get_by_role("button", name="Archive").click()
     expect(found).to_have_count(5)  # those of the next page
     page.get_by_role("button", name="Undo").click()
     expect(found).to_have_count(50)
     page.get_by_label("Select all on this page").check()
     selection.get_by_role("button", name="Select all 55").click()
     expect(selection).to_contain_text("55 selected")
-    selection.get_by_role("button", name="Delete").click()
-    expect(page.get_by_text("55 memories deleted")).to_be_visible()
+    selection.get_by_role("button", name="Archive").click()
+    expect(page.get_by_text("55 memories archived")).to_be_visible()
     expect(page.get_by_text("Nothing found")).to_be_visible()
     _restore_slowly(page, site)
     expect(page.get_by_text("55 memories restored")).to_be_visible()
@@ -171,7 +171,7 @@ def _restore_slowly(page: Page, site: Site) -> None:
     other.close()
 
 
-def test_deleted_notes_are_erased_for_good_after_a_question(page: Page, site: Site) -> None:
+def test_archived_notes_are_erased_for_good_after_a_question(page: Page, site: Site) -> None:
     id_ = site.call("memory_create", title="Old address", content="Harbour street", namespace="erased")["id"]
     page.goto("/memories")
     first = page.get_by_role("list", name="Found").get_by_role("listitem").first
@@ -204,14 +204,54 @@ def test_what_was_found_about_one_person_is_deleted_in_every_family(browser: Bro
         expect(found.filter(has_text=re.compile("zoltan", re.IGNORECASE))).to_have_count(3)
 
 
-def test_hits_that_have_none_of_the_words_can_be_left_out(page: Page) -> None:
+REASONS = {"On-call rota": "its words and its meaning", "Ann's birthday": "its words", "Embeddings": "its meaning"}
+
+
+def answer_searches(page: Page, reasons: dict[str, str]) -> None:
     """The server of these tests has no embedder, which would find some by their meaning."""
-    reasons = {"Ann's birthday": "its words", "On-call rota": "its words and its meaning", "Embeddings": "its meaning"}
     hits = [
         {"family": "notes", "ref": f"memory://note/{number}", "title": title, "snippet": "", "score": 1.0, "why": why}
+        | {"updated_at": f"2026-11-0{number + 1}T00:00:00Z"}
         for number, (title, why) in enumerate(reasons.items())
     ]
     page.route("**/api/tools/recall_memories", lambda route: route.fulfill(json={"hits": hits, "incomplete": []}))
+
+
+def test_the_hits_of_a_search_are_sorted(page: Page) -> None:
+    answer_searches(page, REASONS)
+    page.goto("/memories?q=Ann")
+    titles = page.get_by_role("list", name="Found").get_by_role("listitem").locator("b")
+    expect(titles).to_have_text(["On-call rota", "Ann's birthday", "Embeddings"])  # the best match first
+    page.get_by_label("Sort").select_option("last changed")
+    expect(titles).to_have_text(["Embeddings", "Ann's birthday", "On-call rota"])
+    expect(page).to_have_url(re.compile("order=updated"))
+    page.get_by_label("Sort").select_option("by title")
+    expect(titles).to_have_text(["Ann's birthday", "Embeddings", "On-call rota"])
+    assert_accessible(page)
+
+
+def test_the_notes_that_fit_a_search_and_a_filter_are_sorted(new_account_page: Page) -> None:
+    page = new_account_page
+    page.goto("/memories?q=topic&namespace=area1&order=title")
+    titles = page.get_by_role("list", name="Found").get_by_role("listitem").locator("b")
+    expect(titles).to_have_text([f"Note {number}" for number in (1, 10, 13, 16, 19, 22, 25, 28, 4, 7)])
+    page.get_by_label("Sort").select_option("last changed")
+    expect(titles).to_have_text([f"Note {number}" for number in (28, 25, 22, 19, 16, 13, 10, 7, 4, 1)])
+
+
+def test_a_search_whose_words_are_nowhere_says_so(page: Page, site: Site) -> None:
+    answer_searches(page, {"Embeddings": "its meaning"})
+    page.goto("/memories?q=zzqqxx")
+    expect(page.get_by_role("status").filter(has_text="No memory has the words “zzqqxx”.")).to_be_visible()
+    expect(page.get_by_role("list", name="Found")).to_contain_text("similar in meaning")
+    assert_accessible(page)
+    page.unroute_all()
+    page.reload()
+    expect(page.get_by_text("Nothing found for “zzqqxx”.")).to_be_visible()
+
+
+def test_hits_that_have_none_of_the_words_can_be_left_out(page: Page) -> None:
+    answer_searches(page, REASONS)
     page.goto("/memories?q=Ann")
     found = page.get_by_role("list", name="Found").get_by_role("listitem")
     expect(found.filter(has_text="similar in meaning")).to_contain_text(["Embeddings"])

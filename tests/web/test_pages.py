@@ -227,7 +227,7 @@ def test_words_are_marked_and_a_search_that_finds_nothing_says_what_to_do(page: 
     expect(page.get_by_role("dialog").get_by_role("status")).to_contain_text("No memory found for “zyzzogeton”")
 
 
-def test_a_note_is_written_edited_restored_and_deleted_with_undo(page: Page, site: Site) -> None:
+def test_a_note_is_written_edited_restored_archived_with_undo_and_deleted(page: Page, site: Site) -> None:
     page.goto("/memories")
     page.get_by_role("main").focus()
     page.keyboard.press("n")
@@ -259,12 +259,19 @@ def test_a_note_is_written_edited_restored_and_deleted_with_undo(page: Page, sit
     page.get_by_role("button", name="Restore version 1").click()
     expect(page.get_by_role("article").locator("strong")).to_have_text("Green")
 
-    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Archive").click()
     expect(page).to_have_url(re.compile("/memories$"))
     assert site.call("memory_get", id=id_)["archived"]
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_role("status").filter(has_text="is restored")).to_be_visible()
     assert not site.call("memory_get", id=id_)["archived"]
+
+    page.goto(f"/memories/note/{id_}")
+    page.get_by_role("button", name="Delete for good…").click()
+    page.get_by_role("button", name="Delete 1 note for good").click()
+    expect(page).to_have_url(re.compile("/memories$"))
+    expect(page.get_by_text("1 memory deleted for good")).to_be_visible()
+    assert site.me.get("/api/open", params={"ref": f"memory://note/{id_}"}).status_code == 404
 
 
 def test_an_agents_writes_appear_without_a_reload(page: Page, site: Site) -> None:

@@ -434,6 +434,34 @@ def test_a_query_is_run_and_drawn_and_a_bad_one_says_why(page: Page, here: Site,
     expect(where.get_by_role("region", name="Query result")).to_have_count(0)
 
 
+def test_rows_of_which_a_chart_would_leave_something_out_are_a_table_at_first(page: Page, here: Site) -> None:
+    in_the_web_app(page, "?tab=sql")
+    for sql, is_chart in (("SELECT * FROM orders LIMIT 5", "false"), ("SELECT id, price FROM orders LIMIT 5", "true")):
+        write(page, page.get_by_label("SQL query"), sql)
+        page.keyboard.press("Control+Enter")
+        chart = page.get_by_role("button", name="Chart", exact=True)
+        expect(chart).to_have_attribute("aria-pressed", is_chart)
+
+
+def test_on_a_phone_a_wide_table_shows_that_there_is_more(page: Page, here: Site) -> None:
+    page.set_viewport_size({"width": 390, "height": 780})
+    in_the_web_app(page, "?table=orders")
+    grid = page.locator(".grid-scroll")
+    expect(grid).to_have_attribute("data-more", "right")
+    assert "linear-gradient" in grid.evaluate("box => getComputedStyle(box).maskImage")
+    grid.evaluate("box => { box.scrollLeft = 50 }")
+    expect(grid).to_have_attribute("data-more", "left right")
+    grid.evaluate("box => { box.scrollLeft = box.scrollWidth }")
+    expect(grid).to_have_attribute("data-more", "left")
+    page.set_viewport_size({"width": 1600, "height": 780})
+    expect(grid).to_have_attribute("data-more", "")
+    assert grid.evaluate("box => getComputedStyle(box).maskImage") == "none"
+    page.set_viewport_size({"width": 390, "height": 780})
+    page.goto("/keys")
+    expect(page.get_by_role("region", name="Your keys")).to_have_attribute("data-more", "right")
+    assert_accessible(page)
+
+
 def test_a_person_chooses_the_chart_and_finds_its_query_again(page: Page, here: Site) -> None:
     in_the_web_app(page, "?tab=sql")
     sql = "SELECT buyer, id % 3 AS part, sum(price) AS total FROM orders GROUP BY buyer, part ORDER BY buyer"

@@ -84,6 +84,16 @@ test('names are bars, or points if there are several numbers', () => {
   ])
 })
 
+test('rows with a column that a chart would not show are a table at first', () => {
+  const rows = [
+    [1, 'Ann', 9],
+    [2, 'Bob', 8],
+  ]
+  expect(resultChart(result(['id', 'buyer', 'price'], rows))).toMatchObject({ isWhole: false })
+  const shown = rows.map(([id, , price]) => [id, price])
+  expect(resultChart(result(['id', 'price'], shown))).toMatchObject({ isWhole: true })
+})
+
 test('a user chooses the axis, the values, the series and the kind', () => {
   const rows = [
     [MONTHS[0], 'rent', 900, 1],

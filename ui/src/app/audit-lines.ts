@@ -39,7 +39,7 @@ const SENTENCES: Record<string, (details: Record<string, unknown>) => string> = 
     `The import of ${text(file)} was undone: ${plural(Number(removed), 'memory', 'memories')} removed`,
   writes_undone: ({ deleted, restored }) =>
     `Writes were undone: ${plural(Number(deleted), 'memory', 'memories')} deleted, ${text(restored)} restored`,
-  memory_delete: ({ soft }) => (soft === false ? 'A note was deleted for good' : 'A note was deleted'),
+  memory_delete: ({ soft }) => (soft === false ? 'A note was deleted for good' : 'A note was archived'),
   memory_unlink: () => 'A link between two notes was deleted',
   delete_memory: ({ ref }) => `${describeRef(text(ref))} was deleted`,
   prune_memory: ({ key }) => (text(key) ? `The fact ${quoted(key)} was deleted` : 'Facts were deleted'),

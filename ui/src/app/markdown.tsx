@@ -3,6 +3,7 @@
 import type { ComponentChildren, VNode } from 'preact'
 import { useMemo } from 'preact/hooks'
 import { href } from './urls'
+import { Scroll } from '../shared/scroll'
 
 const INLINE = new RegExp(
   [
@@ -205,7 +206,7 @@ function blocks(text: string, namespace?: string): VNode[] {
       const rows: string[][] = []
       for (at += 2; at < lines.length && lines[at]!.includes('|'); at++) rows.push(cells(lines[at]!))
       elements.push(
-        <div class="scroll" tabIndex={0} role="group" aria-label="Table">
+        <Scroll label="Table" role="group">
           <table>
             <thead>
               <tr>
@@ -224,7 +225,7 @@ function blocks(text: string, namespace?: string): VNode[] {
               ))}
             </tbody>
           </table>
-        </div>,
+        </Scroll>,
       )
     } else if (!line.trim()) at++
     else

@@ -64,7 +64,7 @@ export function describeFilter(name: FilterName, value: string): string {
     case 'client':
       return `written by ${value}`
     case 'archived':
-      return 'deleted'
+      return 'archived'
     default:
       return `${name} ${value}`
   }

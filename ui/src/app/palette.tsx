@@ -21,7 +21,7 @@ const ACTIONS: Choice[] = [
   { kind: 'action', title: 'New note', run: () => navigate('/memories/new') },
   { kind: 'action', title: 'New file in a store', run: () => navigate('/stores/default?new=1') },
   { kind: 'action', title: 'Connect a client', run: () => navigate('/keys') },
-  { kind: 'action', title: 'Deleted notes', run: () => navigate('/memories?archived=true') },
+  { kind: 'action', title: 'Archived notes', run: () => navigate('/memories?archived=true') },
   { kind: 'action', title: 'Download my memories: in Settings', run: () => navigate('/settings') },
   {
     kind: 'action',

@@ -10,7 +10,21 @@ export const PAGE_SIZE = 50
 export const MAX_MIXED = 1000 // latest writes of all families together
 const MAX_PER_REQUEST = 100
 
-export type Order = NonNullable<NotesQuery['order']>
+export type Order = NonNullable<NotesQuery['order']> | 'best'
+
+/** How a list may be ordered, first what it is unless the user chooses. */
+export const ORDERS: Partial<Record<Order, string>> = {
+  updated: 'last changed',
+  created: 'newest',
+  oldest: 'oldest',
+  title: 'by title',
+  importance: 'most important',
+}
+export const SEARCH_ORDERS: Partial<Record<Order, string>> = {
+  best: 'best match',
+  updated: 'last changed',
+  title: 'by title',
+}
 
 export interface Hit {
   family: string
@@ -40,6 +54,9 @@ export interface SearchResult {
   incomplete: ToolResult<'recall_memories'>['incomplete']
 }
 
+/** Whether the memories that fit a search best are listed, not all of a kind. */
+export const isRanked = ({ q, filters }: Pick<ListQuery, 'q' | 'filters'>) => Boolean(q && !filters.archived)
+
 /** What is listed: notes by filter, the hits of a search over families, or the latest writes. */
 export function listKind({ q, family, filters }: Omit<ListQuery, 'page'>): 'notes' | 'hits' | 'writes' {
   const { tag, ...others } = filters
@@ -52,7 +69,7 @@ export async function search(key: string, query: ListQuery): Promise<SearchResul
   const request = { key, endedActions: countEndedActions() }
   switch (listKind(query)) {
     case 'notes':
-      return { ...request, incomplete: [], hits: await listNotes(query, offset, PAGE_SIZE) }
+      return { ...request, incomplete: [], hits: await notesPart(query, offset) }
     case 'hits':
       return { ...request, ...(await recall(query)) }
     case 'writes':
@@ -60,9 +77,25 @@ export async function search(key: string, query: ListQuery): Promise<SearchResul
   }
 }
 
+/** A page of notes. Those that fit a search best are sorted all together. */
+async function notesPart(query: ListQuery, offset: number): Promise<Hit[]> {
+  if (!isSortedHere(query)) return listNotes(query, offset, PAGE_SIZE)
+  return sorted(await listNotes(query, 0, MAX_PER_REQUEST), query.order)
+}
+
+export const isSortedHere = (query: ListQuery) => isRanked(query) && query.order !== 'best'
+
 async function listNotes({ q, filters, order }: ListQuery, offset: number, limit: number): Promise<Hit[]> {
-  const { notes } = await get('/api/notes', { query: { q, offset, limit, order, ...notesQuery(filters) } })
+  const query = { q, offset, limit, ...notesQuery(filters), ...(order === 'best' ? {} : { order }) }
+  const { notes } = await get('/api/notes', { query })
   return notes.map(noteHit)
+}
+
+function sorted(hits: Hit[], order: Order): Hit[] {
+  if (order === 'title') return [...hits].sort((one, other) => one.title.localeCompare(other.title))
+  if (order === 'updated')
+    return [...hits].sort((one, other) => (other.updated_at ?? '').localeCompare(one.updated_at ?? ''))
+  return hits
 }
 
 /** All notes of a list, up to a limit. */
@@ -86,14 +119,15 @@ const noteHit = (note: Schemas['NoteListed']): Hit => ({
   updated_at: note.updated_at,
 })
 
-async function recall({ q, family, filters: { tag }, onlyWords }: ListQuery) {
+async function recall({ q, family, filters: { tag }, order, onlyWords }: ListQuery) {
   const { hits, incomplete } = await tool('recall_memories', {
     query: q,
     limit: onlyWords ? MAX_PER_REQUEST : PAGE_SIZE,
     ...(family ? { families: [family] } : {}),
     ...(tag ? { tags: [tag] } : {}),
   })
-  return { incomplete, hits: onlyWords ? hits.filter((hit) => !isFoundByMeaning(hit)) : hits }
+  const chosen = onlyWords ? hits.filter((hit) => !isFoundByMeaning(hit)) : hits
+  return { incomplete, hits: sorted(chosen, order) }
 }
 
 /** Alone: none of the words of the search is in it. */

@@ -71,13 +71,15 @@ function report(done: Done[], verb: string, undo?: () => Promise<unknown>): void
 
 const attempt = async (action: () => Promise<void>) => asOneChange(action).catch(showError)
 
+/** Notes are archived: they can be restored later, too. */
 export const deleteSelected = (refs: string[]) =>
   attempt(async () => {
     const done = await inParts('Deleting', refs, (part) => post('/api/memories/delete-many', { body: { refs: part } }))
     const deleted = done.flatMap((part) => part.refs)
     deletion.value = { refs: new Set(deleted), endedActions: countEndedActions() }
     clearSelection()
-    report(done, 'deleted', () => restoreSelected(deleted))
+    const verb = deleted.every((ref) => ref.startsWith(NOTES)) ? 'archived' : 'deleted'
+    report(done, verb, () => restoreSelected(deleted))
   })
 
 export const restoreSelected = (refs: string[]) =>
@@ -90,7 +92,7 @@ export const restoreSelected = (refs: string[]) =>
     report(done, 'restored')
   })
 
-/** Deleted notes, with their former versions. It cannot be undone. */
+/** Notes, with their former versions. It cannot be undone. */
 export const deleteForGood = (refs: string[]) =>
   attempt(async () => {
     const done: Done = { refs: [], refused: [] }

@@ -2,6 +2,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { shortTime } from './format'
+import { Scroll } from './scroll'
 
 export interface Series {
   label: string
@@ -26,6 +27,9 @@ const MAX_NUMBERS = 200
 const DAY_S = 86_400
 const BAR_SHARE = 0.7 // of the distance between two places
 const MAX_BAR_PX = 60
+const MAX_LABEL_CHARS = 16 // on the x axis
+const CHAR_PX = 7
+const TIME_CHARS = 8 // such as “Nov 2026”
 // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- the enum exists for the type checker only
 const SCALE_VALUES = 1 as uPlot.Series.BarsPathBuilderFacetUnit
 const COLORS = ['--accent', '--ok', '--warn', '--num', '--bad', '--fg', '--mut'] as const
@@ -33,10 +37,12 @@ const MAX_SOLID = 4 // further lines are dashed, which distinguishes them
 const DASH_PX = [6, 4]
 
 function axes(x: Props['x'], isTime: boolean, color: (name: string) => string): uPlot.Axis[] {
-  const name = (mark: number) => (Number.isInteger(mark) ? String(x[mark] ?? '').slice(0, 16) : '')
+  const name = (mark: number) => (Number.isInteger(mark) ? String(x[mark] ?? '').slice(0, MAX_LABEL_CHARS) : '')
+  const lengths = isTime ? [TIME_CHARS] : x.map((one) => Math.min(String(one).length, MAX_LABEL_CHARS))
+  const space = Math.max(1, ...lengths) * CHAR_PX + 16
   const names: uPlot.Axis = isTime ? {} : { values: (_, marks) => marks.map(name) }
   return [
-    { stroke: color('--mut'), grid: { show: false }, ...names },
+    { stroke: color('--mut'), grid: { show: false }, space, ...names },
     { stroke: color('--mut'), grid: { stroke: color('--line'), width: 1 }, size: 60 },
   ]
 }
@@ -134,7 +140,7 @@ export function Chart(props: Props) {
       <div ref={container} class="chart" role="img" aria-label={label} />
       <details class="numbers">
         <summary>Numbers</summary>
-        <div class="scroll" tabIndex={0} role="region" aria-label={`Numbers: ${label}`}>
+        <Scroll label={`Numbers: ${label}`}>
           <table>
             <thead>
               <tr>
@@ -159,7 +165,7 @@ export function Chart(props: Props) {
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroll>
       </details>
     </>
   )

@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Column, Row, Table } from '../shared/api-types'
 import type { Bridge } from '../shared/bridge'
 import { cell, errorMessage, number } from '../shared/format'
+import { useScrollCue } from '../shared/scroll'
 import { showError } from '../shared/toast'
 import { ALL_ROWS, countRows, isScalar, fetchPage, type RowQuery } from './rows'
 
@@ -109,6 +110,7 @@ export function Grid({
   const [shownPage, setShownPage] = useState(0)
   const [, setRenderCount] = useState(0)
   const scroller = useRef<HTMLDivElement>(null)
+  useScrollCue(scroller)
   const virtual = useMemo(
     () =>
       new Virtualizer<HTMLDivElement, HTMLElement>({

@@ -1,5 +1,6 @@
 import type { Table, ToolResult } from '../shared/api-types'
 import { COLUMN_TYPES, typeName, type ColumnEdits, type ColumnType, type FileColumn } from './column-choices'
+import { Scroll } from '../shared/scroll'
 
 interface Props {
   preview: ToolResult<'portal_preview'>
@@ -13,7 +14,7 @@ export function ImportPreview({ preview, known, edits, setEdits }: Props) {
   const change = (name: string, edit: ColumnEdits[string]) =>
     setEdits({ ...edits, [name]: { ...edits[name], ...edit } })
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Preview">
+    <Scroll label="Preview">
       <table>
         <thead>
           <tr>
@@ -38,7 +39,7 @@ export function ImportPreview({ preview, known, edits, setEdits }: Props) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   )
 }
 

@@ -20,6 +20,7 @@ export interface ResultChart {
   x: (number | string)[]
   series: Series[]
   label: string
+  isWhole: boolean // every column is drawn
 }
 
 export type Drawing = { chart: ResultChart } | { problem: string }
@@ -80,7 +81,8 @@ export function drawResult(result: QueryResult, choice: ChartChoice = {}): Drawi
   const kind = choice.kind ?? (isTime ? 'lines' : found.length === 1 ? 'bars' : 'points')
   const series = found.map((one) => ({ ...one, bars: kind === 'bars', points: kind === 'points' }))
   const drawn = groups.length && series.length > 1 ? values[0]! : series.map((one) => one.label).join(', ')
-  return { chart: { x, series, label: `Chart of ${drawn} by ${first}` } }
+  const shown = groups.length ? [...groups, values[0]!] : values.slice(0, MAX_COLUMNS)
+  return { chart: { x, series, label: `Chart of ${drawn} by ${first}`, isWhole: shown.length === others.length } }
 }
 
 function columnSeries(rows: Row[], of: Position, x: (number | string)[], names: string[]): Series[] {

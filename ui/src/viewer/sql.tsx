@@ -23,6 +23,7 @@ import {
 } from '../shared/query-history'
 import { drawResult, numericColumns, type ChartChoice } from './result-chart'
 import { SavedQueries } from './saved-queries'
+import { Scroll } from '../shared/scroll'
 
 const colors = HighlightStyle.define([
   { tag: tags.keyword, color: 'var(--accent)', fontWeight: '600' },
@@ -111,7 +112,8 @@ export function Sql(props: Props) {
       const found = await bridge.call('portal_query', { portalUri, sql: lastQuery.current })
       if (id !== runCount.current) return
       setResult(found)
-      setAsChart('chart' in drawResult(found, chart))
+      const drawing = drawResult(found, chart)
+      setAsChart('chart' in drawing && (drawing.chart.isWhole || Object.values(chart).some((one) => one !== undefined)))
       changeQueries((all) => withRun(all, lastQuery.current))
     } catch (error) {
       if (id !== runCount.current) return
@@ -231,7 +233,7 @@ export function Sql(props: Props) {
 
 function ResultTable({ result }: { result: QueryResult }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Query result">
+    <Scroll label="Query result">
       <table>
         <thead>
           <tr>
@@ -254,6 +256,6 @@ function ResultTable({ result }: { result: QueryResult }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   )
 }

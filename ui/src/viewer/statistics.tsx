@@ -4,6 +4,7 @@ import type { Row, Table, View } from '../shared/api-types'
 import type { Bridge } from '../shared/bridge'
 import { bytes, cell, errorMessage, number, plural, shortTime } from '../shared/format'
 import { isScalar } from './rows'
+import { Scroll } from '../shared/scroll'
 
 interface Found {
   rows: Row[] | null
@@ -53,7 +54,7 @@ export function Schema({ bridge, view, table }: { bridge: Bridge; view: View; ta
   return (
     <section aria-label="Schema" class="about">
       <h2>{table.name}</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label={`Columns of ${table.name}`}>
+      <Scroll label={`Columns of ${table.name}`}>
         <table>
           <thead>
             <tr>
@@ -74,7 +75,7 @@ export function Schema({ bridge, view, table }: { bridge: Bridge; view: View; ta
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       {statement ? <pre tabIndex={0}>{cell(statement)}</pre> : null}
       <h2>Relationships</h2>
       {related.length ? (
@@ -203,7 +204,7 @@ function Profile({ bridge, portalUri, table }: { bridge: Bridge; portalUri: stri
           {error}
         </p>
       )}
-      <div class="scroll" tabIndex={0} role="region" aria-label={`Profile of ${table.name}`}>
+      <Scroll label={`Profile of ${table.name}`}>
         <table>
           <thead>
             <tr>
@@ -232,7 +233,7 @@ function Profile({ bridge, portalUri, table }: { bridge: Bridge; portalUri: stri
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </>
   )
 }

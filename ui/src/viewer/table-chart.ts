@@ -161,7 +161,6 @@ export function drawTableChart(result: QueryResult, chart: TableChart): Drawing 
     spansGaps: !measure.isTotal,
   }))
   const ofEach = by ? ` of each ${by}` : ''
-  return {
-    chart: { x: x.map((one) => nameOf(one, per)), series, label: `Chart of ${measure.label}${ofEach} by ${place}` },
-  }
+  const label = `Chart of ${measure.label}${ofEach} by ${place}`
+  return { chart: { x: x.map((one) => nameOf(one, per)), series, label, isWhole: true } }
 }

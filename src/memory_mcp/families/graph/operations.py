@@ -257,10 +257,17 @@ class Graph(GraphTransfer):
                 facts = TextFacts(entity.created_at, entity.updated_at) if entity else TextFacts()
                 yield Text(ref_of(project, name), name, "\n".join(lines), facts=facts) if entity else None
 
-    def view(self, caller: Caller, project: str, limit: int) -> GraphView:
-        """The best connected entities of a project and the relations among them, as a picture shows them."""
+    def view(self, caller: Caller, project: str, limit: int, around: str | None = None) -> GraphView:
+        """The best connected entities of a project, or one and its neighbors, and the relations among them, as a
+        picture shows them. Raises NotFound."""
         with self._reading(caller, None, project) as tx:
-            found = storage.best_connected(tx, limit)
+            if around is None:
+                found = storage.best_connected(tx, limit)
+            else:
+                ids = storage.ids_of(tx, [around])
+                if around not in ids:
+                    raise _no_entity(project, around)
+                found = storage.with_neighbors(tx, ids[around], limit)
             edges = storage.relations_among(tx, [id_ for id_, *_ in found], MAX_RELATIONS_PER_ENTITY * limit)
             return GraphView([(name, kind, degree) for _, name, kind, degree in found], edges, storage.entity_count(tx))
 
@@ -280,7 +287,11 @@ def _whole(tx: Read, project: str, name: str) -> tuple[Entity, list[Relation]]:
     for entity in storage.entities(tx, ids):
         whole = replace(entity, observations=list(storage.observations(tx, entity.id)))
         return whole, list(storage.relations_touching(tx, ids, 0, storage.ALL_ROWS))
-    raise NotFound(f"The project {project!r} has no entity called {name!r}.", hint="search_nodes finds what it has.")
+    raise _no_entity(project, name)
+
+
+def _no_entity(project: str, name: str) -> NotFound:
+    return NotFound(f"The project {project!r} has no entity called {name!r}.", hint="search_nodes finds what it has.")
 
 
 def _not_stored(tx: Read, skipped: Sequence[NewEntity]) -> list[NotStored]:

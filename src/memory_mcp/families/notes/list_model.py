@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_mcp.families.notes.model import UpdatedCursor
+from memory_mcp.families.notes.model import Edge, UpdatedCursor
 
 Order = Literal["updated", "created", "oldest", "title", "importance"]  # of a list
 
@@ -40,3 +40,23 @@ class Attention:
     superseded: int
     expired: int
     unembedded: int  # found by words only
+
+
+@dataclass(frozen=True)
+class PicturedNote:
+    """A node of the graph of notes."""
+
+    id: str
+    title: str
+    namespace: str
+    degree: int  # how many links it has, also to notes that are not shown
+    depth: int = 0  # links away from the note that the graph is around
+
+
+@dataclass(frozen=True)
+class NotesPicture:
+    """As many notes as a graph shows."""
+
+    nodes: list[PicturedNote]
+    edges: list[Edge]
+    total: int  # notes that there are

@@ -12,7 +12,7 @@ from memory_mcp.families.notes import note_search, transactions
 from memory_mcp.families.notes.addresses import namespace_uri, note_uri
 from memory_mcp.families.notes.change_events import NoteEvents
 from memory_mcp.families.notes.journal_items import NoteItems
-from memory_mcp.families.notes.list_model import Facets, ListedPart
+from memory_mcp.families.notes.list_model import Facets, ListedPart, NotesPicture
 from memory_mcp.families.notes.model import (
     CreatedCursor,
     EmbedStats,
@@ -223,12 +223,19 @@ class NoteReader:
         with self._db(caller).read() as tx:
             return links.counts(tx, ids)
 
-    def picture(self, caller: Caller, limit: int) -> tuple[Neighbourhood, dict[str, str], dict[str, int]]:
-        """The notes written last and their links; by id, the namespace of each and how many links it has."""
+    def picture(self, caller: Caller, limit: int, around: str | None = None, depth: int = 1) -> NotesPicture:
+        """The best connected notes, or those within some links of one, and the links among them."""
+        within = caller.confined_to
         with self._db(caller).read() as tx:
-            found = links.newest(tx, caller.confined_to, limit)
-            ids = [node.id for node in found.nodes]
-            return found, notes.namespaces_of(tx, ids), links.counts(tx, ids)
+            if around is None:
+                ids = links.best_connected(tx, within, limit)
+                shown = links.pictured(tx, dict.fromkeys(ids, 0))
+                return NotesPicture(shown, links.among(tx, ids), links.count_notes(tx, within))
+            root = transactions.existing(tx, around, within)
+            found = links.neighbors(tx, root.seq, within, depth, limit)
+            shown = links.pictured(tx, {node.id: node.depth for node in found.nodes})
+            total = links.count_neighbors(tx, root.seq, within, depth, MAX_COUNTED_NODES)
+            return NotesPicture(shown, found.edges, total)
 
     def stats(self, caller: Caller, namespace: str | None) -> Stats:
         with self._db(caller).read() as tx:

@@ -220,10 +220,11 @@ def draw_project(
     app: TheApp,
     person: ThePerson,
     limit: Annotated[int, Query(ge=1, le=3000)] = 500,
+    around: Annotated[str | None, Query(description="The name of an entity.", max_length=512)] = None,
 ) -> ProjectDrawn:
-    """The best connected entities of a project and the relations among them."""
+    """The best connected entities of a project, or one and its neighbors, and the relations among them."""
     require(person, "graph", Scope.READ)
-    view = app.graph.view(person, project, limit)
+    view = app.graph.view(person, project, limit, around)
     return ProjectDrawn(
         nodes=[EntityDrawn(name=name, type=kind, degree=degree) for name, kind, degree in view.nodes],
         edges=[RelationDrawn(source=source, target=target, type=kind) for source, target, kind in view.edges],

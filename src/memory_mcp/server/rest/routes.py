@@ -203,17 +203,20 @@ def analytics(
     )
 
 
-@user_router.get("/notes/graph", responses=refusals(422))
-def notes_graph(app: TheApp, person: ThePerson, limit: Annotated[int, Query(ge=1, le=2000)] = 500) -> NotesGraph:
-    """The notes written last and the links among them."""
-    found, namespaces, degrees = app.notes.reader.picture(person, limit)
+@user_router.get("/notes/graph", responses=refusals(404, 422))
+def notes_graph(
+    app: TheApp,
+    person: ThePerson,
+    limit: Annotated[int, Query(ge=1, le=2000)] = 500,
+    around: Annotated[str | None, Query(description="The id of a note.", max_length=64)] = None,
+    depth: Annotated[int, Query(description="How many links away from it.", ge=1, le=3)] = 1,
+) -> NotesGraph:
+    """The best connected notes, or those around one, and the links among them."""
+    found = app.notes.reader.picture(person, limit, around, depth)
     return NotesGraph(
-        nodes=[
-            GraphNode(id=node.id, title=node.title, namespace=namespaces[node.id], degree=degrees.get(node.id, 0))
-            for node in found.nodes
-        ],
-        edges=[GraphEdge(source_id=edge.source_id, target_id=edge.target_id) for edge in found.edges],
-        truncated=found.truncated,
+        nodes=[GraphNode.model_validate(vars(node)) for node in found.nodes],
+        edges=[GraphEdge.model_validate(vars(edge)) for edge in found.edges],
+        total=found.total,
     )
 
 

@@ -216,6 +216,7 @@ class GraphNode(BaseModel):
     title: str
     namespace: str
     degree: int = Field(description="How many links it has, also to notes that are not here.")
+    depth: int = Field(description="How many links away it is from the note that the graph is around.")
 
 
 class GraphEdge(BaseModel):
@@ -226,7 +227,7 @@ class GraphEdge(BaseModel):
 class NotesGraph(BaseModel):
     nodes: list[GraphNode]
     edges: list[GraphEdge]
-    truncated: bool = Field(description="There are more notes.")
+    total: int = Field(description="Notes that there are, not only those here.")
 
 
 class NoteListed(BaseModel):

@@ -196,7 +196,7 @@ function FurtherFilters({ filters }: { filters: NoteFilters }) {
           checked={Boolean(filters.archived)}
           onChange={(event) => choose({ archived: event.currentTarget.checked ? 'true' : '' })}
         />{' '}
-        deleted notes
+        archived notes
       </label>
     </details>
   )

@@ -134,7 +134,7 @@ function GraphView({ graph: loaded, project, note, limit }: Props) {
         <p class="mut" role="status">
           {nodes}
           {all.isTruncated && all.total ? ` of ${number(all.total)}` : ''}, {links}
-          {all.isTruncated && (project ? '; the best connected' : note ? '; there are more' : '; the last written')}
+          {all.isTruncated && (note ? '; the nearest' : '; the best connected')}
         </p>
         {all.isTruncated && !note && <More project={project} limit={limit} />}
         {selected && (

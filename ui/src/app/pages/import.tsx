@@ -289,7 +289,7 @@ function History({ imports, job, reload }: ImportCardProps & { imports: ImportRe
           text={
             'What it added is deleted, and what it updated gets its former text. Memories that were changed since ' +
             (asked.family === 'all'
-              ? 'stay. Deleted notes can be restored on the page Memories.'
+              ? 'stay. The notes are archived and can be restored on the page Memories.'
               : 'stay. To get them back, import the file again.')
           }
           cancelLabel="Keep them"

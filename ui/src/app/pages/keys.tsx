@@ -8,6 +8,7 @@ import { get, post, remove } from '../api'
 import { CLIENTS, DEFAULT_CLIENT } from '../clients'
 import { Await, useResource, useMinuteTick } from '../resource'
 import { setQuery, route } from '../router'
+import { Scroll } from '../../shared/scroll'
 
 type Key = Schemas['KeyShown']
 type NewKey = Schemas['NewKey']
@@ -230,7 +231,7 @@ function FirstUse({ id }: { id: string }) {
 function KeyTable({ keys, reload }: { keys: Key[]; reload: () => void }) {
   if (!keys.length) return <p class="empty">No key yet. Create one above, and connect a client with it.</p>
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Your keys">
+    <Scroll label="Your keys">
       <table>
         <thead>
           <tr>
@@ -251,7 +252,7 @@ function KeyTable({ keys, reload }: { keys: Key[]; reload: () => void }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   )
 }
 

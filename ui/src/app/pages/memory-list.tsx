@@ -12,10 +12,14 @@ import { navigate, route, setQuery } from '../router'
 import {
   allNotes,
   isFoundByMeaning,
+  isRanked,
+  isSortedHere,
   listKind,
   MAX_MIXED,
+  ORDERS,
   PAGE_SIZE,
   search,
+  SEARCH_ORDERS,
   type ListQuery,
   type Order,
   type SearchResult,
@@ -30,22 +34,16 @@ const SEARCH_DELAY_MS = 200
 const MAX_SELECTED = 5000
 const SEARCH_CHANGES = { ...MEMORY_CHANGES, topics: ['stores', 'graph'] }
 
-const ORDERS: Record<Order, string> = {
-  updated: 'last changed',
-  created: 'newest',
-  oldest: 'oldest',
-  title: 'by title',
-  importance: 'most important',
-}
-
 /** The list that the address describes. */
 function currentQuery(): ListQuery {
   const { q = '', family = '', order = '', words, page } = route.value.query
+  const filters = filtersFromQuery(route.value.query)
+  const orders = isRanked({ q, filters }) ? SEARCH_ORDERS : ORDERS
   return {
     q,
     family: FAMILIES.find((name) => name === family) ?? '',
-    filters: filtersFromQuery(route.value.query),
-    order: (Object.hasOwn(ORDERS, order) ? order : 'updated') as Order,
+    filters,
+    order: (Object.hasOwn(orders, order) ? order : Object.keys(orders)[0]) as Order,
     onlyWords: Boolean(words),
     page: Math.max(1, Math.floor(Number(page)) || 1),
   }
@@ -121,8 +119,7 @@ function useCounts(query: ListQuery): Counts {
   ).value
   const families = Object.fromEntries(FAMILIES.map((name) => [name, familyCount(overview, name)]))
   const kind = listKind(query)
-  const isRanked = q && !filters.archived
-  if (kind === 'notes') return { families, facets, total: isRanked ? undefined : facets?.total }
+  if (kind === 'notes') return { families, facets, total: isRanked(query) ? undefined : facets?.total }
   if (kind === 'hits') return { families, facets, total: undefined }
   const known = family ? [families[family]] : Object.values(families)
   const sum = known.includes(undefined) ? undefined : known.reduce((one, other) => one! + other!, 0)
@@ -187,11 +184,17 @@ function Results({ query, list, result, total, page }: ResultsProps) {
             <span class="space" />
             {listKind(query) === 'hits' && <OnlyWords query={query} result={result} />}
             <ListCount shown={result.hits.length} total={total} page={page} isSearch={Boolean(q)} />
-            {listKind(query) === 'notes' && !q && <OrderChoice order={query.order} />}
+            {isRanked(query) && <OrderChoice orders={SEARCH_ORDERS} order={query.order} />}
+            {listKind(query) === 'notes' && !q && <OrderChoice orders={ORDERS} order={query.order} />}
           </div>
           {selectedIn(list).size > 0 && <RowsNotSelected hits={result.hits} />}
+          {result.hits.every(isFoundByMeaning) && (
+            <p role="status">
+              <b>No memory has the words “{q}”.</b> These are similar in meaning.
+            </p>
+          )}
           <HitList result={result} query={q} page={page} list={list} />
-          {listKind(query) !== 'hits' && <Pager page={page} total={total} isFull={isFull} />}
+          {listKind(query) !== 'hits' && !isSortedHere(query) && <Pager page={page} total={total} isFull={isFull} />}
           {!q && !family && !hasFilters && total === MAX_MIXED && (
             <p class="mut">These are the latest {number(MAX_MIXED)}. Search, or choose a kind, for older ones.</p>
           )}
@@ -260,15 +263,16 @@ function ListCount({ shown, total, page, isSearch }: ListCountProps) {
   )
 }
 
-function OrderChoice({ order }: { order: Order }) {
+function OrderChoice({ orders, order }: { orders: Partial<Record<Order, string>>; order: Order }) {
+  const [usual] = Object.keys(orders)
   return (
     <label>
       Sort{' '}
       <select
         value={order}
-        onChange={({ currentTarget: { value } }) => choose({ order: value === 'updated' ? '' : value })}
+        onChange={({ currentTarget: { value } }) => choose({ order: value === usual ? '' : value })}
       >
-        {Object.entries(ORDERS).map(([name, label]) => (
+        {Object.entries(orders).map(([name, label]) => (
           <option key={name} value={name}>
             {label}
           </option>

@@ -24,11 +24,11 @@ export async function restoreMemory(ref: string, title: string): Promise<void> {
   toast(lost ? `“${title}” is restored, without ${lost}` : `“${title}” is restored`)
 }
 
-export async function deleteMemory(ref: string, title: string): Promise<void> {
+export async function deleteMemory(ref: string, title: string, verb = 'deleted'): Promise<void> {
   try {
     const deleted = await asOneChange(() => post('/api/memories/delete', { body: { ref } }))
     navigate('/memories')
-    toast(`“${title}” is deleted`, { undo: () => restoreMemory(deleted.ref, title) })
+    toast(`“${title}” is ${verb}`, { undo: () => restoreMemory(deleted.ref, title) })
   } catch (error) {
     showError(error)
   }

@@ -53,7 +53,7 @@ export function NotePairs() {
     }
   }
   const keep = (pair: Pair, other: Note) =>
-    resolve(pair, () => deleteNote(other), `The other note “${other.title}” is deleted`)
+    resolve(pair, () => deleteNote(other), `The other note “${other.title}” is archived`)
   const keepBoth = (pair: Pair) => resolve(pair, () => linkNotes(pair), 'Both are kept, with a link between them')
   return (
     <>

@@ -20,6 +20,7 @@ import { back, navigate, route } from '../router'
 import { usePageTitle } from '../title'
 import { href } from '../urls'
 import { originLabel } from '../writes'
+import { DeleteForGood } from './delete-for-good'
 import { deleteMemory, restoreMemory, useWrites, WriteList } from './memory'
 import { NoteHistory } from './note-history'
 import { NoteLinks } from './note-links'
@@ -195,15 +196,14 @@ function NoteView({ note, reload }: Props) {
         {note.archived ? (
           <button onClick={() => restore().catch(showError)}>Restore</button>
         ) : (
-          <button class="danger" onClick={() => deleteMemory(reference, note.title)}>
-            Delete
-          </button>
+          <button onClick={() => deleteMemory(reference, note.title, 'archived')}>Archive</button>
         )}
+        <DeleteForGood refs={[reference]} onDone={() => navigate('/memories')} />
       </div>
       <p class="mut">
         {note.namespace} · importance {note.importance.toFixed(1)} · {authorOf(note)} · {ago(note.updated_at)}
         {note.origin && ` · last by ${originLabel(note.origin)}`}
-        {note.archived ? ' · deleted' : ''}
+        {note.archived ? ' · archived' : ''}
         {note.expires_at && ` · expires ${shortTime(note.expires_at)}`}
       </p>
       {note.superseded_by && (

@@ -15,6 +15,7 @@ import { Await, useResource } from '../resource'
 import { navigate, route } from '../router'
 import { usePageTitle } from '../title'
 import { href } from '../urls'
+import { Scroll } from '../../shared/scroll'
 
 const MAX_LISTED_TABLES = 8
 const MAX_NAME_CHARS = 120
@@ -45,7 +46,7 @@ function PortalList() {
       <Await resource={portals}>
         {({ portals: found }) =>
           found.length ? (
-            <div class="scroll" tabIndex={0} role="region" aria-label="Portals">
+            <Scroll label="Portals">
               <table>
                 <thead>
                   <tr>
@@ -85,7 +86,7 @@ function PortalList() {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </Scroll>
           ) : (
             <p class="empty">
               There is no portal yet. A portal is a set of tables, such as your expenses: an agent creates one

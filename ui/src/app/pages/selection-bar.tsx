@@ -1,14 +1,12 @@
 // What can be done with the selected memories of a list.
 import { useState } from 'preact/hooks'
 import { number, plural } from '../../shared/format'
-import { Confirm } from '../../shared/confirm'
 import { showError } from '../../shared/toast'
 import { splitTags } from '../note-fields'
 import type { Hit } from '../search'
 import {
   changeSelected,
   clearSelection,
-  deleteForGood,
   NOTES,
   deleteSelected,
   restoreSelected,
@@ -16,6 +14,7 @@ import {
   select,
   selectedIn,
 } from '../selection'
+import { DeleteForGood } from './delete-for-good'
 
 const focus = (element: HTMLElement | null) => element?.focus() // when it appears
 
@@ -81,7 +80,7 @@ export function SelectionBar({ list, hits, total, maxSelected, loadAll, isArchiv
 function Actions({ refs, isArchived }: { refs: string[]; isArchived: boolean }) {
   const [form, setForm] = useState<'tag' | 'move' | ''>('')
   const isBusy = Boolean(running.value)
-  if (isArchived) return <ActionsOfDeleted refs={refs} isBusy={isBusy} />
+  if (isArchived) return <ActionsOfArchived refs={refs} isBusy={isBusy} />
   const hasOnlyNotes = refs.every((ref) => ref.startsWith(NOTES))
   const title = hasOnlyNotes ? undefined : 'Only notes have tags and namespaces'
   const toggle = (name: 'tag' | 'move') => setForm(form === name ? '' : name)
@@ -103,36 +102,31 @@ function Actions({ refs, isArchived }: { refs: string[]; isArchived: boolean }) 
       >
         Move
       </button>
-      <button class="danger" disabled={isBusy} onClick={() => deleteSelected(refs)}>
-        Delete
-      </button>
+      {hasOnlyNotes ? (
+        <>
+          <button disabled={isBusy} onClick={() => deleteSelected(refs)}>
+            Archive
+          </button>
+          <DeleteForGood refs={refs} isDisabled={isBusy} />
+        </>
+      ) : (
+        <button class="danger" disabled={isBusy} onClick={() => deleteSelected(refs)}>
+          Delete
+        </button>
+      )}
       {form === 'tag' && <TagForm refs={refs} onDone={() => setForm('')} />}
       {form === 'move' && <MoveForm refs={refs} onDone={() => setForm('')} />}
     </>
   )
 }
 
-function ActionsOfDeleted({ refs, isBusy }: { refs: string[]; isBusy: boolean }) {
-  const [isAsked, setAsked] = useState(false)
-  const what = plural(refs.length, 'note')
+function ActionsOfArchived({ refs, isBusy }: { refs: string[]; isBusy: boolean }) {
   return (
     <>
       <button disabled={isBusy} onClick={() => restoreSelected(refs)}>
         Restore
       </button>
-      <button class="danger" disabled={isBusy} onClick={() => setAsked(true)}>
-        Delete for good…
-      </button>
-      {isAsked && (
-        <Confirm
-          title={`Delete ${what} for good?`}
-          text="Their texts, former versions and links are erased. It cannot be undone."
-          cancelLabel="Keep them"
-          confirmLabel={`Delete ${what} for good`}
-          onConfirm={() => deleteForGood(refs)}
-          onClose={() => setAsked(false)}
-        />
-      )}
+      <DeleteForGood refs={refs} isDisabled={isBusy} />
     </>
   )
 }

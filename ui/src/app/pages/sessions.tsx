@@ -3,6 +3,7 @@ import { showError, toast } from '../../shared/toast'
 import { ago, number } from '../../shared/format'
 import { get, remove } from '../api'
 import { Await, useResource, useMinuteTick } from '../resource'
+import { Scroll } from '../../shared/scroll'
 
 type Session = Schemas['SessionShown']
 
@@ -26,7 +27,7 @@ export function Sessions() {
       <Await resource={sessions}>
         {({ sessions: found }) =>
           found.length ? (
-            <div class="scroll" tabIndex={0} role="region" aria-label="Connected clients">
+            <Scroll label="Connected clients">
               <table>
                 <thead>
                   <tr>
@@ -71,7 +72,7 @@ export function Sessions() {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </Scroll>
           ) : (
             <p class="empty">
               No client is connected. <a href="/keys">Connect one</a>.

@@ -8,6 +8,7 @@ import { auditLine } from '../audit-lines'
 import { MEMORY_CHANGES } from '../changes'
 import { Await, clearCache, useResource } from '../resource'
 import { chosenTheme, setTheme, THEMES } from '../theme'
+import { Scroll } from '../../shared/scroll'
 
 const VECTOR_CHANGES = { ...MEMORY_CHANGES, topics: ['vectors'] }
 const AUDIT_CHANGES = { ...MEMORY_CHANGES, topics: ['keys', 'stores'] }
@@ -128,7 +129,7 @@ function AuditLog() {
       <Await resource={log}>
         {({ entries }) =>
           entries.length ? (
-            <div class="scroll" tabIndex={0} role="region" aria-label="Audit log">
+            <Scroll label="Audit log">
               <table>
                 <thead>
                   <tr>
@@ -149,7 +150,7 @@ function AuditLog() {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </Scroll>
           ) : (
             <p class="empty">Nothing yet. Keys, sign-ins and deletions are listed here.</p>
           )

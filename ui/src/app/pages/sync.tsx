@@ -7,6 +7,7 @@ import { ago, errorMessage, number } from '../../shared/format'
 import { get, post, tool } from '../api'
 import { MEMORY_CHANGES } from '../changes'
 import { Await, useResource, useMinuteTick } from '../resource'
+import { Scroll } from '../../shared/scroll'
 
 type Status = Schemas['SyncStatus']
 type Action = 'enable' | 'disable' | 'resync' | 'clear-state'
@@ -256,7 +257,7 @@ function NamespaceTable({ status, local, reload }: TableProps) {
         />
       )}
       {names.length ? (
-        <div class="scroll" tabIndex={0} role="region" aria-label="Namespaces">
+        <Scroll label="Namespaces">
           <table>
             <thead>
               <tr>
@@ -331,7 +332,7 @@ function NamespaceTable({ status, local, reload }: TableProps) {
               })}
             </tbody>
           </table>
-        </div>
+        </Scroll>
       ) : (
         <p class="empty">There are no notes yet. Enable a namespace that another computer has:</p>
       )}

@@ -11,6 +11,7 @@ import { route, setQuery } from '../router'
 import { href } from '../urls'
 import { dayLabel } from '../writes'
 import { UndoDialog, type ChosenWrites } from './undo-writes'
+import { Scroll } from '../../shared/scroll'
 
 type Group = Schemas['JournalGroup']
 type Entry = Schemas['JournalEntry']
@@ -117,7 +118,7 @@ function Groups() {
       {({ groups, incomplete }) => (
         <>
           {groups.length ? (
-            <div class="scroll" tabIndex={0} role="region" aria-label="Writers by day">
+            <Scroll label="Writers by day">
               <table>
                 <thead>
                   <tr>
@@ -138,7 +139,7 @@ function Groups() {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </Scroll>
           ) : (
             <p class="empty">Nothing was written yet.</p>
           )}
@@ -219,7 +220,7 @@ function Writes({ wanted }: { wanted: ChosenWrites }) {
 
 function WriteTable({ writes }: { writes: Entry[] }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Writes">
+    <Scroll label="Writes">
       <table>
         <thead>
           <tr>
@@ -236,7 +237,7 @@ function WriteTable({ writes }: { writes: Entry[] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   )
 }
 

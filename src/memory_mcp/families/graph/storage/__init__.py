@@ -16,6 +16,7 @@ from memory_mcp.families.graph.storage.entity_rows import (
     observations,
     touch,
     versions,
+    with_neighbors,
 )
 from memory_mcp.families.graph.storage.expressions import ALL_ROWS
 from memory_mcp.families.graph.storage.index import (
@@ -120,4 +121,5 @@ __all__ = [
     "set_status",
     "touch",
     "versions",
+    "with_neighbors",
 ]

@@ -148,16 +148,31 @@ def last_written(tx: Read, limit: int) -> list[tuple[str, str]]:
     )
 
 
+_WITH_DEGREE = """
+    SELECT id, name, entity_type,
+        (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND from_entity = entity.id)
+        + (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND to_entity = entity.id) AS degree
+    FROM entities AS entity WHERE deleted_at IS NULL
+"""
+
+
 def best_connected(tx: Read, limit: int) -> list[tuple[str, str, str, int]]:
     """(id, name, type, relations) of the active entities with most relations."""
+    return tx.all(f"{_WITH_DEGREE} ORDER BY degree DESC, rowid LIMIT :limit", {"limit": limit})
+
+
+def with_neighbors(tx: Read, id_: str, limit: int) -> list[tuple[str, str, str, int]]:
+    """The same of one entity, which is the first, and of those that it has relations with."""
     return tx.all(
-        """
-        SELECT id, name, entity_type,
-            (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND from_entity = entity.id)
-            + (SELECT count(*) FROM relations WHERE deleted_at IS NULL AND to_entity = entity.id) AS degree
-        FROM entities AS entity WHERE deleted_at IS NULL ORDER BY degree DESC, rowid LIMIT :limit
+        f"""
+        {_WITH_DEGREE} AND id IN (
+            SELECT :id
+            UNION SELECT to_entity FROM relations WHERE deleted_at IS NULL AND from_entity = :id
+            UNION SELECT from_entity FROM relations WHERE deleted_at IS NULL AND to_entity = :id
+        )
+        ORDER BY CASE WHEN id = :id THEN 0 ELSE 1 END, degree DESC, rowid LIMIT :limit
         """,
-        {"limit": limit},
+        {"id": id_, "limit": limit},
     )
 
 

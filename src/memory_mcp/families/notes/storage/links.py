@@ -1,10 +1,11 @@
 """SQL for the relations of notes: links, wikilinks and supersession."""
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_mcp.engines.transactions import Read, Write
+from memory_mcp.families.notes.list_model import PicturedNote
 from memory_mcp.families.notes.model import Edge, Link, Links, LinkTotals, Neighbourhood, Node, folded
 from memory_mcp.families.notes.storage.notes import LIVE, inside
 
@@ -148,18 +149,51 @@ def _linked(tx: Read, seqs: list[int], within: str | None, limit: int) -> list[A
     )
 
 
-def newest(tx: Read, within: str | None, limit: int) -> Neighbourhood:
-    """The notes written last and the links among them."""
+def best_connected(tx: Read, within: str | None, limit: int) -> list[str]:
+    """The ids of the notes with most links, also to notes that are not here; among equals those written last."""
     rows = tx.all(
-        f"SELECT seq, id, title FROM notes WHERE {LIVE} AND {inside(within)} ORDER BY seq DESC LIMIT :limit",
-        {"limit": limit + 1, "within": within, "now": tx.precise_stamp},
+        f"""
+        SELECT notes.id FROM notes
+        LEFT JOIN (
+            SELECT linked.seq, count(*) AS degree
+            FROM (SELECT source_seq AS seq FROM note_edges UNION ALL SELECT target_seq FROM note_edges) AS linked
+            GROUP BY linked.seq
+        ) AS counted ON counted.seq = notes.seq
+        WHERE {LIVE} AND {inside(within)}
+        ORDER BY coalesce(counted.degree, 0) DESC, notes.seq DESC LIMIT :limit
+        """,
+        {"limit": limit, "within": within, "now": tx.precise_stamp},
     )
-    shown = rows[:limit]
-    return Neighbourhood(
-        nodes=[Node(id_, title, 0) for _, id_, title in shown],
-        edges=_among(tx, [row[0] for row in shown]),
-        truncated=len(rows) > limit,
+    return [id_ for (id_,) in rows]
+
+
+def count_notes(tx: Read, within: str | None) -> int:
+    """How many notes a graph could show."""
+    sql = f"SELECT count(*) FROM notes WHERE {LIVE} AND {inside(within)}"
+    return tx.number(sql, {"within": within, "now": tx.precise_stamp})
+
+
+def pictured(tx: Read, depths: Mapping[str, int]) -> list[PicturedNote]:
+    """Notes as a graph shows them, those with most links first. `depths`: by the id of each."""
+    degrees = counts(tx, depths)
+    rows = tx.all(
+        """
+        SELECT note.id, note.title, note.namespace FROM json_each(:ids) AS wanted
+        CROSS JOIN notes AS note ON note.id = wanted.value
+        """,
+        {"ids": json.dumps(list(depths))},
     )
+    found = [PicturedNote(id_, title, namespace, degrees.get(id_, 0), depths[id_]) for id_, title, namespace in rows]
+    return sorted(found, key=lambda note: -note.degree)
+
+
+def among(tx: Read, ids: Collection[str]) -> list[Edge]:
+    """The links between some notes."""
+    rows = tx.all(
+        "SELECT note.seq FROM json_each(:ids) AS wanted CROSS JOIN notes AS note ON note.id = wanted.value",
+        {"ids": json.dumps(list(ids))},
+    )
+    return _among(tx, [seq for (seq,) in rows])
 
 
 def _among(tx: Read, seqs: list[int]) -> list[Edge]:
