@@ -258,7 +258,10 @@ def test_a_note_is_written_edited_restored_archived_with_undo_and_deleted(page: 
     page.get_by_role("button", name="Older").click()
     page.get_by_role("button", name="Restore version 1").click()
     expect(page.get_by_role("article").locator("strong")).to_have_text("Green")
+    _archive_and_delete(page, site, id_)
 
+
+def _archive_and_delete(page: Page, site: Site, id_: str) -> None:
     page.get_by_role("button", name="Archive").click()
     expect(page).to_have_url(re.compile("/memories$"))
     assert site.call("memory_get", id=id_)["archived"]
@@ -504,9 +507,11 @@ def test_a_theme_is_remembered(page: Page) -> None:
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
-# What a finger touches: controls, with the label around a checkbox. Links within a text are as high as its lines.
+# What a finger touches: controls, with the label around a checkbox, and the links of lists. Links within a text are as
+# high as its lines.
 SMALL_TARGETS = """() =>
-    [...document.querySelectorAll('main :is(button, select, input, summary, .button, [role=tab])')]
+    [...document.querySelectorAll('main :is(button, select, input, summary, .button, [role=tab], li > a)')]
+        .filter((one) => !one.closest('.note li'))
         .filter((one) => one.checkVisibility() && one.offsetWidth > 1)
         .map((one) => (one.matches('[type=checkbox]') && one.closest('label')) || one)
         .filter((one) => one.offsetHeight < 44 || one.offsetWidth < 44)
