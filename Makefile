@@ -44,6 +44,10 @@ test-postgres: setup ## Run the tests of what PostgreSQL can keep, on a PostgreS
 	MEMORY_TEST_ENGINES=postgres $(PYTEST) tests/engines/postgres tests/families/vault tests/families/notes tests/families/graph \
 		tests/conversations tests/services/write_journal tests/services/search_index tests/services/access tests/services/sessions tests/services/sync/test_hub.py tests/deploy/test_servers.py tests/test_tenants.py $(ARGS)
 
+test-portals-url: setup ## Run the tests of portals on a ClickHouse server: that of MEMORY_MCP_TEST_PORTALS_URL, or one over chDB that they start
+	MEMORY_MCP_TEST_PORTALS_URL=$${MEMORY_MCP_TEST_PORTALS_URL:-fixture} $(PYTEST) $(addprefix tests/families/portals/test_,$(addsuffix .py,\
+		clickhouse tools labels deletion portal_deletion wider_types query_answers resources spec_names query_memory export_quota)) $(ARGS)
+
 soak-postgres: setup ## Run four servers behind nginx on one PostgreSQL, kill one every ten seconds, crash the database and fail over to its replica: lost notes, calls a second (SOAK_SECONDS)
 	$(BIN)/python -m benchmarks.soak_postgres $(if $(SOAK_SECONDS),--seconds $(SOAK_SECONDS)) $(ARGS)
 
@@ -204,7 +208,8 @@ lock: setup ## Pin the newest versions of the dependencies
 	$(PIN) -o requirements.txt
 	$(PIN) --extra portals -c requirements.txt -o requirements-portals.txt
 	$(PIN) --extra postgres -c requirements.txt -o requirements-postgres.txt
-	$(PIN) --extra portals --extra postgres --group dev -o requirements-dev.txt
+	$(PIN) --extra clickhouse -c requirements.txt -o requirements-clickhouse.txt
+	$(PIN) --extra portals --extra postgres --extra clickhouse --group dev -o requirements-dev.txt
 	$(PIN) --extra portals --group run -c requirements-dev.txt -o requirements-run.txt
 	$(COMPILE) --group pyproject.toml:build -c requirements-dev.txt -o requirements-build.txt
 	$(COMPILE) --group pyproject.toml:fuzz -c requirements-dev.txt -o requirements-fuzz.txt

@@ -41,6 +41,8 @@ LAYERS: tuple[set[str], ...] = (  # each may import those before it, and nothing
         "engines.isolation",
         "engines.sqlite",
         "engines.chdb",
+        "engines.portal_engine",
+        "engines.clickhouse",
     },
     {"services", "clients"},
     {
@@ -76,8 +78,8 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "operations edits references picture maintenance family tools",
     "portals": "model address allowed_folders answers downloads folders inference wider_types storage "
     "cross_portal_query journal limits import_context archive_imports text_files inspection exports usage "
-    "portal_registry zip_files record_writer record_imports transfer_folders query_errors file_imports file_exports "
-    "query_results operations composition search_texts resources references maintenance family tools",
+    "portal_registry server_portals zip_files record_writer record_imports transfer_folders query_errors file_imports "
+    "file_exports query_results operations composition search_texts resources references maintenance family tools",
     "recall": "model background pages origins references overview operations index latest counts tools family",
 }
 READERS = {  # of importers, one for each foreign format

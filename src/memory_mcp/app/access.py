@@ -14,6 +14,9 @@ from memory_mcp.app.postgres import create_cells, create_peers, delete_rows, ope
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.changes import KEYS_TOPIC, Change
 from memory_mcp.clock import Clock, utc_now
+from memory_mcp.engines.chdb.process import EngineRules
+from memory_mcp.engines.clickhouse.address import ClickHouseAddress
+from memory_mcp.engines.clickhouse.server import ClickHouseServer, check_driver
 from memory_mcp.engines.files import data_dir_lock, data_directory
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
@@ -144,4 +147,8 @@ def _delete_data(settings: Settings, clock: Clock, cells: Cells | None, user: st
             hubs.delete_user(records, user)
     if cells is not None:
         delete_rows(cells, user)
+    if settings.portals_url:
+        check_driver()
+        with closing(ClickHouseServer(ClickHouseAddress.parse(settings.portals_url), {}, EngineRules())) as server:
+            server.drop_tenant(user)
     delete_folder(settings.data_dir, user)

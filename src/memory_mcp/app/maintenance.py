@@ -73,9 +73,7 @@ def open_maintenance(
     with ExitStack() as stack:
         if not alone:
             stack.enter_context(use_data_dir(settings.data_dir))
-        portals = stack.enter_context(
-            closing(create_portals(settings, partial(folder_of, settings.data_dir), Changes(), clock))
-        )
+        portals = stack.enter_context(closing(_file_portals(settings, clock)))
         yield Maintenance(
             backup=maintenance.Backup(layout, portals, clock),
             restore=maintenance.Restore(layout, portals, clock, former_vault),
@@ -129,12 +127,11 @@ def _database_content(
 ) -> DatabaseContent:
     from memory_mcp.maintenance.database import DatabaseContent
 
-    def portals_of(chosen: Settings) -> Portals:
-        return create_portals(chosen, partial(folder_of, chosen.data_dir), Changes(), clock)
-
     servers = LeasedServers(shared_rows(settings, pool, live_db.FILE), Servers(settings.data_dir / "servers"))
     cells = create_cells(pool, kinds)
-    return DatabaseContent(pool, settings, kinds, clock, lambda: len(servers.running()), portals_of, cells)
+    return DatabaseContent(
+        pool, settings, kinds, clock, lambda: len(servers.running()), partial(_file_portals, clock=clock), cells
+    )
 
 
 @contextmanager
@@ -165,3 +162,9 @@ def data_layout(settings: Settings, families: Iterable[Family[Any]] = registry.F
     from memory_mcp import maintenance
 
     return maintenance.Layout(settings.data_dir, settings.vault_path, database_kinds(families))
+
+
+def _file_portals(settings: Settings, clock: Clock) -> Portals:
+    """Portals in files. Those on a ClickHouse server are backed up and restored by its own means."""
+    chosen = settings.model_copy(update={"portals_url": None})
+    return create_portals(chosen, partial(folder_of, settings.data_dir), Changes(), clock)

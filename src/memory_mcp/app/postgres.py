@@ -84,10 +84,15 @@ def check_settings(settings: Settings, families: Mapping[str, Family[Any]], serv
             f"PostgreSQL keeps vectors of at most {MAX_VECTOR_LENGTH} numbers. Set MEMORY_MCP_EMBEDDING_DIM to less.",
             field="embedding_dim",
         )
-    movable = [name for name, family in families.items() if is_in_postgres(family)]
+    movable = [
+        name
+        for name, family in families.items()
+        if is_in_postgres(family) or (name == "portals" and settings.portals_url)
+    ]
     if left := [name for name in served if name not in movable]:
+        hint = " portals also work on a ClickHouse server: --portals-url." if "portals" in left else ""
         raise Invalid(
-            f"{left[0]} is not in PostgreSQL yet. With --database-url, use --families {','.join(movable)}.",
+            f"{left[0]} is not in PostgreSQL yet. With --database-url, use --families {','.join(movable)}.{hint}",
             field="families",
         )
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -59,6 +59,11 @@ class Context:
 
     def folder_of(self, user: str) -> Path:
         return folder_of(self.settings.data_dir, user)
+
+    @property
+    def lock(self) -> Callable[[str], AbstractContextManager[None]] | None:
+        """Holds the lock of a name among servers that share no data directory; None if there is only one directory."""
+        return self.postgres.lock if self.postgres else None
 
     def close_later(self, thing: C) -> C:
         self.closing.callback(thing.close)

@@ -358,8 +358,14 @@ class Settings(BaseModel):
         None,
         pattern=r"^postgres(ql)?://",
         description="Experimental: postgresql://user@host/database keeps vault, notes, graph, recall's index, users "
-        "and sessions in PostgreSQL with pgvector, not in files. Stores and portals cannot be served then "
-        "(docs/postgres.md).",
+        "and sessions in PostgreSQL with pgvector, not in files. Stores cannot be served then, nor portals without "
+        "portals_url (docs/postgres.md).",
+    )
+    portals_url: str | None = Field(
+        None,
+        pattern=r"^https?://",
+        description="Experimental: http(s)://user:password@host:port/prefix keeps portals on a ClickHouse server, a "
+        "database for each, not in files (docs/portals.md).",
     )
     new_users_cell: str = Field(
         "home",

@@ -29,7 +29,7 @@ OTHER_ENV = {
 }
 """Variables that other programs use for the same thing. Ours come first."""
 SECRETS = {"openai_api_key"}  # never a flag: other users of the machine can read a process's flags
-HIDDEN = SECRETS | {"database_url"}  # never shown: it may have a password in it
+HIDDEN = SECRETS | {"database_url", "portals_url"}  # never shown: they may have a password in them
 CONFIG_FILE = "config.toml"
 DEFAULT = "default"  # the source of a setting that nothing sets
 

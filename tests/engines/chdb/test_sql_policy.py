@@ -14,8 +14,9 @@ from mcp import Client
 
 from memory_mcp import settings
 from memory_mcp.app import App, open_app
-from memory_mcp.engines.chdb.client import EngineConnections, EngineError
+from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.isolation import landlock
+from memory_mcp.engines.portal_engine import EngineError
 from memory_mcp.errors import AppError, Invalid
 from tests.engines.chdb.escapes import ALL, BENIGN, FILES, NETWORK, PROGRAMS
 from tests.engines.chdb.outside import SECRET, Outside

@@ -14,6 +14,7 @@ from memory_mcp.caller import ALL_SCOPES, Caller, Scope
 from memory_mcp.errors import Forbidden, Invalid
 from memory_mcp.families.portals import exports
 from memory_mcp.families.portals.exports import DAY_S
+from tests.clickhouse import FILES_ONLY
 from tests.families.portals.calls import CALLER, PORTAL, put
 from tests.wire import Stdio
 
@@ -87,6 +88,7 @@ def test_a_file_that_grows_beyond_what_the_engine_counts_is_stopped(app: App, da
     assert stored(data_dir) == 0
 
 
+@FILES_ONLY
 def test_a_whole_portal_counts_too(app: App, data_dir: Path) -> None:
     (data_dir / "exports").mkdir(exist_ok=True)
     (data_dir / "exports" / "full").write_bytes(bytes(QUOTA - 5000))

@@ -23,6 +23,7 @@ from memory_mcp.engines.chdb import client as engine_client
 from memory_mcp.engines.chdb import frames
 from memory_mcp.engines.chdb import process as engine_process
 from memory_mcp.engines.isolation import landlock
+from memory_mcp.engines.portal_engine import EngineError
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import storage
@@ -464,7 +465,7 @@ def test_a_refused_write_drops_no_table_that_is_not_registered(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "error",
-    [Invalid("too much", code="too_large"), Unavailable("gone"), engine_client.EngineError("no", 53)],
+    [Invalid("too much", code="too_large"), Unavailable("gone"), EngineError("no", 53)],
     ids=["limit", "unavailable", "refused"],
 )
 def test_whatever_stops_a_write_or_an_import_the_schema_is_as_it_was(

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.engines.chdb.client import EngineConnections, MemoryBudget
+from memory_mcp.engines.chdb.client import EngineConnections
+from memory_mcp.engines.chdb.memory_budget import MemoryBudget
 from tests.events import TIMEOUT_S, eventually
 from tests.families.portals.test_disconnects import ENDLESS, running
 from tests.processes import run

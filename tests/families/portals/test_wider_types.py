@@ -18,6 +18,7 @@ from memory_mcp.families.portals import storage
 from memory_mcp.families.portals.address import Address, column_name
 from memory_mcp.families.portals.model import NewColumn
 from memory_mcp.families.portals.wider_types import wider_type, wider_type_for_file
+from tests.clickhouse import FILES_ONLY
 from tests.exhaustive import sample
 from tests.families.notes.calls import call, refusal
 from tests.families.portals.calls import CALLER, PORTAL, metadata, put, query, tables, types, values, write
@@ -241,6 +242,7 @@ async def test_any_key_is_a_column_of_that_name(client: Client, table: str) -> N
 
 
 @pytest.mark.parametrize("format_", ["json", "csv", "parquet", "db"])
+@FILES_ONLY
 async def test_odd_names_survive_a_file(client: Client, data_dir: Path, table: str, format_: str) -> None:
     is_whole = format_ == "db"
     portal, other = (f"mem://tests/{table}", f"mem://tests/{table}-2") if is_whole else (PORTAL, PORTAL)
@@ -311,6 +313,7 @@ FILES = {  # a table with n, d and w, and what widens its columns
 
 
 @pytest.mark.parametrize("format_", [*FILES, "parquet", "zip"])
+@FILES_ONLY
 async def test_an_import_widens_columns_as_a_write_does(app: App, client: Client, table: str, format_: str) -> None:
     imports = app.settings.data_dir / "imports"
     imports.mkdir(exist_ok=True)
@@ -475,6 +478,7 @@ def test_a_server_that_is_killed_has_widened_all_or_nothing(tmp_path: Path, mome
     assert not (tmp_path / "portals" / "tests" / "shared" / "import.json").exists()
 
 
+@FILES_ONLY
 def test_an_engine_that_is_killed_while_a_column_is_widened_loses_nothing(
     app: App, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

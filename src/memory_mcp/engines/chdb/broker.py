@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from memory_mcp.engines.chdb import archive, error_messages, frames, sandbox, sql_policy
+from memory_mcp.engines.chdb import failures, frames, sandbox
 from memory_mcp.engines.chdb.connections import CHDB_ERRORS, Reader
 from memory_mcp.engines.chdb.deadlines import POLL_INTERVAL_S, EngineClient, OpenRequests
 from memory_mcp.engines.chdb.engine import HERE, Engine
-from memory_mcp.engines.chdb.parameters import Unfit
 from memory_mcp.engines.chdb.portal_socket import LEAVE_GRACE_S, PortalFolderHandle, acquire_lock, bind, unlink
 from memory_mcp.engines.chdb.priority import Priority
 from memory_mcp.engines.chdb.process import ENDED_ITSELF, HELLO_TIMEOUT_S
@@ -111,18 +110,8 @@ class Broker:
     def _answer(self, client: EngineClient, reader: Reader, request: dict[str, Any], data: bytes) -> EngineAnswer:
         try:
             return {"ok": True}, self._run(client, reader, request, data)
-        except archive.DamagedArchive as exc:
-            return _failure("damaged", str(exc))
-        except Unfit as exc:
-            return _failure("unfit", str(exc))
-        except sql_policy.QueryTooLarge as exc:
-            return _failure("too much", str(exc))
-        except sql_policy.QueryRefused as exc:
-            header, payload = _failure("refused", str(exc))
-            return {**header, "error": exc.code, "nearest": exc.nearest}, payload
         except Exception as exc:  # noqa: BLE001  # any failure is the answer to this request, and ends no other
-            kind = "unfit" if error_messages.is_of_a_parameter(exc) else "engine"
-            return _failure(kind, error_messages.plain_message(exc), error_messages.code(exc))
+            return failures.describe(exc), b""
 
     def _run(self, client: EngineClient, reader: Reader, request: dict[str, Any], data: bytes) -> bytes:
         engine, sql = self._engine, request.get("sql", "")
@@ -164,10 +153,6 @@ class Broker:
                     unlink(self._listening)
                     self._engine.close()
                     os._exit(0)
-
-
-def _failure(kind: str, message: str, code: int = 0) -> EngineAnswer:
-    return {"ok": False, "kind": kind, "message": message, "code": code}, b""
 
 
 def main() -> None:

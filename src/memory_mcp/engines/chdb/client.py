@@ -1,83 +1,39 @@
 """A server's connections to the engine of one portal. If no engine runs, or it has ended, a new one is started."""
 
-import json
 import logging
 import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from copy import copy
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.cancellation import check_not_cancelled
-from memory_mcp.engines.chdb import archive, frames, peer
+from memory_mcp.engines.chdb import frames, peer
 from memory_mcp.engines.chdb.memory_budget import MemoryBudget
-from memory_mcp.engines.chdb.process import (
-    RETRY_AFTER_S,
-    EngineProcess,
-    EngineRules,
-    is_installed,
-    is_running,
-    wait_until_ended,
+from memory_mcp.engines.chdb.process import EngineProcess, EngineRules, is_running
+from memory_mcp.engines.portal_engine import (
+    CANCEL_CHECK_INTERVAL_S,
+    MAX_ATTEMPTS,
+    MAX_COUNT_S,
+    MAX_STATEMENT_S,
+    EngineInterrupted,
+    Overdue,
+    PortalEngine,
+    deleted,
+    failed,
+    timed_out,
 )
-from memory_mcp.errors import AppError, Invalid, LimitExceeded, NotFound, Unavailable
-
-__all__ = [
-    "EngineConnections",
-    "EngineError",
-    "EngineInterrupted",
-    "EngineRules",
-    "MemoryBudget",
-    "is_installed",
-    "is_running",
-    "wait_until_ended",
-]
+from memory_mcp.errors import Unavailable
 
 POLL_INTERVAL_S = 0.02
-MAX_ATTEMPTS = 5
-# Requests of one server that one engine answers side by side; each kind leaves the others free.
-MAX_EXPORTS = 2
-MAX_STATEMENTS = 4
-MAX_EXPORT_WAIT_S = 600.0  # for one of those to end
-MAX_STATEMENT_S = 3600  # for a statement of the server: the largest import takes far less
-MAX_COUNT_S = 60  # to count the rows of an export
 KILL_GRACE_S = 5.0  # after an engine should have ended a request itself
 PROBE_INTERVAL_S = 10.0  # between two checks that a busy engine still responds
 STALL_TIMEOUT_S = 30.0  # without a byte while a message is under way
-CANCEL_CHECK_INTERVAL_S = 0.1  # between two checks that the caller has not left
 LEAVE_TIMEOUT_S = 120.0  # for an engine to finish its requests and end
 
 log = logging.getLogger(__name__)
-
-# Error codes of ClickHouse for exceeded limits.
-_TOO_LONG, _TOO_MUCH_MEMORY = {159, 160}, 241
-_TOO_MANY = {158, 307, 396}
-_TOO_MUCH = {
-    _TOO_MUCH_MEMORY: "this needs too much memory. Narrow the query with WHERE or LIMIT.",
-    **dict.fromkeys(_TOO_MANY, "this reads or gives too much. Narrow the query with WHERE or LIMIT."),
-}
-_DISK_FULL = 243
-_STD_EXCEPTION = 1001  # of a C++ library, such as std::filesystem or Parquet
-_FILESYSTEM_ERROR = "filesystem error"  # in messages of std::filesystem
-
-
-class EngineError(Exception):
-    """The engine refused a statement, or failed to run it."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class Overdue(Exception):
-    """A request has exceeded its time limit. It is not sent again."""
-
-
-class EngineInterrupted(Unavailable):
-    """The engine ended during a statement: only the tables show whether it was carried out."""
 
 
 class FreeConnections:
@@ -118,12 +74,9 @@ class FreeConnections:
         self.clear()
 
 
-class EngineConnections:
-    """A server's connections to one engine, each opened when the others are busy.
-
-    A request may be sent twice, so it must be idempotent. A request past its time limit is not sent again; an engine
-    that does not end it is killed.
-    """
+class EngineConnections(PortalEngine):
+    """A server's connections to one engine on this machine, each opened when the others are busy. An engine that does
+    not end a request past its time limit is killed."""
 
     def __init__(
         self,
@@ -132,87 +85,34 @@ class EngineConnections:
         rules: EngineRules | None = None,
         user_memory: MemoryBudget | None = None,
     ) -> None:
-        """`user_memory` limits the queries, exports and imports of all engines that share it."""
+        super().__init__(limits, rules or EngineRules(), user_memory)
         self._folder = folder
-        self._limits = limits
-        rules = rules or EngineRules()
-        self._process = EngineProcess(folder, rules)
-        self._rules = rules
-        self._queries = threading.BoundedSemaphore(rules.max_queries)
-        self._user_memory = user_memory
-        self._exports = threading.BoundedSemaphore(MAX_EXPORTS)
-        self._statements = threading.BoundedSemaphore(MAX_STATEMENTS)
+        self._process = EngineProcess(folder, self._rules)
         self._free = FreeConnections()
-        self._cancelled: threading.Event | None = None
-        self._settings: Callable[[], dict[str, int]] = dict  # of the engine, for each statement of ours
-        self._check: Callable[[], None] = lambda: None
 
-    def cancellable(self, cancelled: threading.Event | None) -> "EngineConnections":
-        """The same connections for a caller that may cancel: the engine then stops, and Unavailable is raised. Only for
-        statements that change nothing, or can be undone on these connections."""
-        limited = copy(self)
-        limited._cancelled = cancelled
-        return limited
+    def _query(self, sql: str, parameters: dict[str, Any], attached: Mapping[str, str], field: str) -> bytes:
+        request = {"op": "query", "sql": sql, "parameters": parameters, frames.ATTACHED: attached}
+        return self._request(request, self._limits["max_execution_time"], field=field)
 
-    def limited(self, settings: Callable[[], dict[str, int]], check: Callable[[], None]) -> "EngineConnections":
-        """The same connections for statements of ours on foreign data, each run with these settings of the engine. It
-        stops when `check`, which is called again and again meanwhile, raises. Raises LimitExceeded."""
-        limited = copy(self)
-        limited._settings, limited._check = settings, check
-        return limited
+    def _run(self, sql: str, parameters: dict[str, Any], data: bytes, *, once: bool = False) -> bytes:
+        return self._request({"op": "run", "sql": sql, "parameters": parameters}, MAX_STATEMENT_S, data, once=once)
 
-    def query(
-        self, sql: str, parameters: dict[str, Any], attached: dict[str, str] | None = None, field: str = "sql"
-    ) -> dict[str, Any]:
-        """A query of a caller, if the SQL policy allows it. `attached` are other portals' databases, by their names in
-        it; `field` is the argument that errors name."""
-        request = {"op": "query", "sql": sql, "parameters": parameters, frames.ATTACHED: attached or {}}
-        wait_s = self._rules.max_query_wait_s
-        with self._acquire(self._queries, wait_s), self._hold_memory(self._limits, wait_s):
-            answer: dict[str, Any] = json.loads(self._request(request, self._limits["max_execution_time"], field=field))
-        return answer
-
-    def run(self, sql: str, parameters: dict[str, Any] | None = None, data: bytes = b"") -> bytes:
-        """A statement of our own."""
-        return self._run_statement({"op": "run", "sql": sql, "parameters": parameters or {}}, data)
-
-    def run_once(self, sql: str, data: bytes = b"", parameters: dict[str, Any] | None = None) -> None:
-        """A statement that must not be sent twice. Raises EngineInterrupted if the engine ends meanwhile."""
-        self._run_statement({"op": "run", "sql": sql, "parameters": parameters or {}}, data, once=True)
-
-    def rows(self, sql: str, parameters: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-        lines = self.run(f"{sql} FORMAT JSONEachRow", parameters).splitlines()
-        return [json.loads(line) for line in lines]
-
-    def run_on_new_connection(self, sql: str) -> bytes:
-        """A statement of our own, on a connection of its own."""
-        return self._run_statement({"op": "run afresh", "sql": sql})
-
-    def export(self, sql: str, path: Path, format_: str, max_bytes: int, field: str = "query") -> int:
-        """Write the result of a caller's query, if the SQL policy allows it, to a file of at most so many bytes.
-        Returns how many rows it has."""
-        limits = {name: value for name, value in self._limits.items() if name in ("max_memory_usage", "max_threads")}
-        limits |= {"max_result_bytes": max_bytes, "max_execution_time": self._rules.max_export_s}
+    def _export(self, sql: str, path: Path, format_: str, limits: Mapping[str, int], field: str) -> int:
         target = {"path": str(path), "format": format_, "bytes_per_s": self._rules.export_bytes_per_s}
         request = {"op": "export", "sql": sql, **target, "limits": limits}
-        with self.export_slot(), self._hold_memory(limits, MAX_EXPORT_WAIT_S):
-            return int(self._request(request, self._rules.max_export_s + MAX_COUNT_S, field=field))
+        return int(self._request(request, self._rules.max_export_s + MAX_COUNT_S, field=field))
 
-    def export_slot(self) -> AbstractContextManager[None]:
-        """One of the exports that run side by side."""
-        return self._acquire(self._exports, MAX_EXPORT_WAIT_S)
+    def run_on_new_connection(self, sql: str) -> None:
+        self._run_statement({"op": "run afresh", "sql": sql})
 
     def back_up(self, sql: str, path: str, *, is_paced: bool) -> None:
-        """Run a BACKUP to a file or folder in staging. Other statements go on beside it."""
         rate = self._rules.export_bytes_per_s if is_paced else None
         self._run_statement({"op": "back up", "sql": sql, "path": path, "bytes_per_s": rate})
 
     def check_archive(self, name: str) -> None:
-        """Raises archive.DamagedArchive unless a staged portal file makes plain tables only."""
         self._run_statement({"op": "check archive", "name": name})
 
     def check_restored(self, database: str) -> None:
-        """Raises archive.DamagedArchive unless a restored portal file has plain tables only."""
         self._run_statement({"op": "check restored", "database": database})
 
     def close(self) -> None:
@@ -220,7 +120,6 @@ class EngineConnections:
         self._free.close()
 
     def end_engine(self, timeout_s: float = LEAVE_TIMEOUT_S) -> None:
-        """End the engine, if one has the portal open. Raises Unavailable if it does not end within `timeout_s`."""
         self._free.clear()
         deadline, is_requested = time.monotonic() + timeout_s, False
         while is_running(self._folder):
@@ -232,10 +131,9 @@ class EngineConnections:
                     is_requested = True
             time.sleep(POLL_INTERVAL_S)
 
-    def _run_statement(self, header: dict[str, Any], data: bytes = b"", *, once: bool = False) -> bytes:
-        """It counts as memory of its user if it is limited: others of ours need little."""
-        with self._acquire(self._statements, MAX_STATEMENT_S), self._hold_memory(self._settings(), MAX_STATEMENT_S):
-            return self._request(header, MAX_STATEMENT_S, data, once=once)
+    def _run_statement(self, header: dict[str, Any]) -> None:
+        with self._statement_slot():
+            self._request(header, MAX_STATEMENT_S)
 
     def _request(
         self, header: dict[str, Any], timeout_s: int, data: bytes = b"", field: str | None = None, *, once: bool = False
@@ -247,35 +145,10 @@ class EngineConnections:
         try:
             answer, payload = self._answer(request, timeout_s, data, once=once)
         except Overdue as exc:
-            raise _timeout(field) from exc
+            raise timed_out(field) from exc
         if not answer["ok"]:
-            raise _error(answer, field)
+            raise failed(answer, field)
         return payload
-
-    @contextmanager
-    def _acquire(self, slots: threading.BoundedSemaphore, max_wait_s: float) -> Iterator[None]:
-        deadline = time.monotonic() + max_wait_s
-        while not slots.acquire(timeout=CANCEL_CHECK_INTERVAL_S):
-            self._check_continue()
-            if time.monotonic() > deadline:
-                raise _busy()
-        try:
-            yield
-        finally:
-            slots.release()
-
-    @contextmanager
-    def _hold_memory(self, limits: dict[str, int], max_wait_s: float) -> Iterator[None]:
-        """Count what a statement with these limits may use as memory of its user."""
-        size = limits.get("max_memory_usage", 0)
-        with ExitStack() as held:
-            if self._user_memory and size:
-                holding = self._user_memory.hold(size, max_wait_s, CANCEL_CHECK_INTERVAL_S, self._check_continue)
-                try:
-                    held.enter_context(holding)
-                except TimeoutError:
-                    raise _busy() from None
-            yield
 
     def _answer(
         self, header: dict[str, Any], timeout_s: int, data: bytes, *, once: bool = False
@@ -285,7 +158,7 @@ class EngineConnections:
             with ExitStack() as closing:
                 identity = frames.folder_identity(self._folder)
                 if identity is None and self._process.must_exist:
-                    raise _deleted()
+                    raise deleted()
                 wire = closing.enter_context(self._free.pop(identity) or self._connect())
                 deadline = time.monotonic() + timeout_s
                 try:
@@ -334,63 +207,4 @@ class EngineConnections:
         try:
             return self._process.connect({"limits": self._limits}, self._check_continue)
         except FileNotFoundError:
-            raise _deleted() from None
-
-    def _check_continue(self) -> None:
-        check_not_cancelled(self._cancelled)
-        self._check()
-
-
-def _busy() -> Unavailable:
-    return Unavailable(
-        "Too many of your queries, imports and exports, or calls of this portal, are under way. Try again when some "
-        "have ended.",
-        retry_after=RETRY_AFTER_S,
-    )
-
-
-def _deleted() -> NotFound:
-    return NotFound("This portal was deleted.", hint="portal_write creates a new one.", field="portalUri")
-
-
-def _timeout(field: str | None) -> AppError:
-    """`field` is the argument a caller's query came in; None for statements of our own."""
-    if field is None:
-        return LimitExceeded("This took the engine too long. Give it less at a time.", limit="time")
-    return Invalid(
-        f"{field}: this took longer than a query may. Narrow it with WHERE, or aggregate less at once.",
-        code="timeout",
-        field=field,
-    )
-
-
-def _error(answer: dict[str, Any], field: str | None) -> Exception:
-    """`field` is the argument a caller's query came in; None for statements of our own."""
-    kind, message = answer["kind"], answer["message"]
-    if kind == "timeout" or answer.get("code") in _TOO_LONG:
-        return _timeout(field)
-    if kind == "damaged":
-        return archive.DamagedArchive(message)
-    if kind == "refused":
-        nearest: dict[str, Any] = {"nearest": [answer["nearest"]]} if answer.get("nearest") else {}
-        return Invalid(f"{field}: {message}", code=answer.get("error", "read_only_query"), field=field, **nearest)
-    if kind == "too much":
-        return Invalid(f"{field}: {message}", code="too_large", field=field)
-    if kind == "unfit" and field == "query":
-        return Invalid("query: an export takes no parameters. Write the values into the query.", field="query")
-    if kind == "unfit" and field is not None:
-        return Invalid(f"parameters: {message}", field="parameters")
-    code = answer["code"]
-    if code == _DISK_FULL:
-        return Unavailable("The disk that this portal lies on is full. Free some space, and try again.")
-    if code == _STD_EXCEPTION and _FILESYSTEM_ERROR in message:
-        return Unavailable(
-            "The engine cannot use the files of this portal: they were moved or deleted. Try again.",
-            retry_after=RETRY_AFTER_S,
-        )
-    if field is None:
-        if code in {_TOO_MUCH_MEMORY, *_TOO_MANY}:
-            return LimitExceeded("This is too much for the engine at once. Give it less at a time.", limit="size")
-    elif words := _TOO_MUCH.get(code):
-        return Invalid(f"{field}: {words}", code="too_large", field=field)
-    return EngineError(message, code)
+            raise deleted() from None

@@ -4,13 +4,22 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from memory_mcp.engines.chdb import sql_policy
 from memory_mcp.engines.chdb.parameters import encoded, literal, prepared
 
 CHDB_ERRORS = (RuntimeError, ValueError)  # errors of chDB itself, and of results that are neither text nor JSON
 MAX_RESULT_BYTES = 4 * 1024 * 1024  # of the rows of a result, as JSON; answers to callers are far smaller
+
+
+class EngineConnection(Protocol):
+    """Runs statements, on chDB or on a ClickHouse server."""
+
+    def run(self, sql: str, parameters: dict[str, Any], data: bytes = b"") -> bytes:
+        """The result as text, or in the FORMAT that the statement names. `data` is what an INSERT is to insert."""
+
+    def close(self) -> None: ...
 
 
 class ChdbConnection:
@@ -45,7 +54,7 @@ class Reader:
     """A connection that can only read, and runs only queries that the SQL policy allows."""
 
     def __init__(
-        self, connection: ChdbConnection, check: Callable[[str, Mapping[str, str]], sql_policy.CheckedQuery]
+        self, connection: EngineConnection, check: Callable[[str, Mapping[str, str]], sql_policy.CheckedQuery]
     ) -> None:
         self._connection = connection
         self._check = check

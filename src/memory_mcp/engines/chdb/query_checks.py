@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memory_mcp.engines.chdb import error_messages, sql_policy
-from memory_mcp.engines.chdb.connections import CHDB_ERRORS, ChdbConnection
+from memory_mcp.engines.chdb.connections import CHDB_ERRORS, EngineConnection
 from memory_mcp.engines.chdb.data_types import DataTypes
 from memory_mcp.engines.chdb.sql_policy import DATABASE
 
@@ -21,7 +21,9 @@ _WRITES = re.compile(
 class Inspector:
     """A connection that inspects queries and tables while other statements run."""
 
-    def __init__(self, connection: ChdbConnection) -> None:
+    def __init__(self, connection: EngineConnection, errors: tuple[type[Exception], ...] = CHDB_ERRORS) -> None:
+        """`errors` are those of statements that fail."""
+        self.errors = errors
         self._connection = connection
         self._lock = threading.Lock()
 
@@ -38,7 +40,7 @@ class Inspector:
         """The syntax tree of a statement. Raises sql_policy.QueryRefused if it is not a single SELECT."""
         try:
             tree: dict[str, Any] = json.loads(self.read("SELECT parseQueryToJSON({sql:String})", sql=sql))
-        except CHDB_ERRORS as exc:
+        except self.errors as exc:
             _check_length(exc)
             message = error_messages.plain_message(exc)
             if error_messages.SYNTAX_ERROR in message and not _WRITES.match(sql):
@@ -53,9 +55,10 @@ class Inspector:
 class QueryChecks:
     """Which queries are harmless. Results are cached until tables change."""
 
-    def __init__(self, inspector: Inspector) -> None:
+    def __init__(self, inspector: Inspector, functions: sql_policy.Functions | None = None) -> None:
+        """`functions` are those of the engine, if they are known."""
         self._inspector = inspector
-        self.functions = _functions(inspector)
+        self.functions = functions or list_functions(inspector)
         self._checked: dict[str, sql_policy.CheckedQuery] = {}
 
     def clear(self) -> None:
@@ -85,7 +88,7 @@ class QueryChecks:
         sql_policy.check(tree, self.functions, tables)
         try:
             text = self._inspector.read("SELECT formatQueryFromJSON({tree:String})", tree=json.dumps(tree))
-        except CHDB_ERRORS as exc:
+        except self._inspector.errors as exc:
             _check_length(exc)
             raise
         text = text.removesuffix("\n")
@@ -94,7 +97,7 @@ class QueryChecks:
         return sql_policy.CheckedQuery(text, sql_policy.parameters(again))
 
 
-def _functions(inspector: Inspector) -> sql_policy.Functions:
+def list_functions(inspector: Inspector) -> sql_policy.Functions:
     columns = "name, alias_to, categories, is_aggregate, case_insensitive, origin"
     rows = inspector.read(f"SELECT {columns} FROM system.functions FORMAT JSONEachRow").splitlines()
     types = "SELECT name, alias_to, case_insensitive FROM system.data_type_families FORMAT JSONEachRow"

@@ -13,8 +13,9 @@ from memory_mcp import retries
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.engines.postgres import migrations, values
 from memory_mcp.engines.postgres.migrations import APP_ROLE
+from memory_mcp.engines.postgres.transactions import LOCK
 from memory_mcp.engines.table_set import TableSet
-from memory_mcp.engines.transactions import PoolStats
+from memory_mcp.engines.transactions import WRITE_TIMEOUT_S, PoolStats
 from memory_mcp.errors import TransactionLost, Unavailable, Unusable
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
@@ -110,6 +111,14 @@ class PostgresPool:
             self._finish(connection, "COMMIT")
         if not is_read:
             retries.record_commit()
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        """Hold the lock of a name among all servers on this database. Raises Unavailable if another holds it long."""
+        with self._translate_errors(), self._connections.connection() as connection, connection.transaction():
+            connection.execute(f"SET LOCAL lock_timeout = '{int(WRITE_TIMEOUT_S * 1000)}'")
+            connection.execute(LOCK.encode(), (name,))
+            yield
 
     @contextmanager
     def _translate_errors(self, *, has_begun: bool = False, in_doubt: bool = False) -> Iterator[None]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb import archive
-from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.engines.isolation.worker_process import WorkerProcess
+from memory_mcp.engines.portal_engine import EngineError, PortalEngine
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.portals import inference, storage
 from memory_mcp.families.portals.address import TABLE, column_name
@@ -58,7 +58,7 @@ def import_archive(target: ImportTarget, source: SourceFile, only: str | None) -
         target.drop_leftovers()
 
 
-def _labels_of_file(engine: EngineConnections) -> dict[str, str]:
+def _labels_of_file(engine: PortalEngine) -> dict[str, str]:
     """The name and description in the metadata of a restored portal; empty if another program wrote them differently or
     left them out."""
     try:
@@ -67,13 +67,13 @@ def _labels_of_file(engine: EngineConnections) -> dict[str, str]:
         return {}
 
 
-def _check_restored_size(engine: EngineConnections, source: SourceFile) -> None:
+def _check_restored_size(engine: PortalEngine, source: SourceFile) -> None:
     """Raises LimitExceeded for tables that hold too much: the file is compressed."""
     about = storage.restored_size(engine, RESTORED)
     source.check_amount(about.rows, about.bytes)
 
 
-def restore_archive(engine: EngineConnections, worker: WorkerProcess, path: Path) -> int:
+def restore_archive(engine: PortalEngine, worker: WorkerProcess, path: Path) -> int:
     """Create a portal from its file, metadata included, where there is none. Returns how many rows it holds."""
     try:
         worker.call(archive.verify, path)
@@ -98,7 +98,7 @@ def restore_archive(engine: EngineConnections, worker: WorkerProcess, path: Path
         storage.drop_unfinished(engine)
 
 
-def _check_table(engine: EngineConnections, table: str, columns: Mapping[str, str], known: Table | None) -> None:
+def _check_table(engine: PortalEngine, table: str, columns: Mapping[str, str], known: Table | None) -> None:
     """Raises Invalid for a table that cannot be imported whole. Call it before anything is changed."""
     if not TABLE.fullmatch(table) or any(column_name(name) != name for name in columns):
         raise Invalid(
@@ -124,7 +124,7 @@ def _check_table(engine: EngineConnections, table: str, columns: Mapping[str, st
 
 
 def _stage_table(
-    target: ImportTarget, stopping: EngineConnections, table: str, columns: Mapping[str, str], known: Table | None
+    target: ImportTarget, stopping: PortalEngine, table: str, columns: Mapping[str, str], known: Table | None
 ) -> StagedTable:
     """Give a restored table a temporary name. If it is `known`, that table gets the rows of both."""
     engine, name = target.engine, new_table_name()

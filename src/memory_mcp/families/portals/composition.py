@@ -7,14 +7,26 @@ from pathlib import Path
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock
 from memory_mcp.engines.chdb.process import EngineRules
+from memory_mcp.engines.clickhouse.address import ClickHouseAddress
+from memory_mcp.engines.clickhouse.server import ClickHouseServer, check_driver
+from memory_mcp.errors import Invalid
+from memory_mcp.families.portals.folders import Engines
 from memory_mcp.families.portals.limits import ImportLimits, TransferLimits
 from memory_mcp.families.portals.operations import Portals
+from memory_mcp.families.portals.server_portals import DatabaseLock, ServerEngines
 from memory_mcp.settings import Settings
 from memory_mcp.system.paths import expand_home
 
 
-def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes: Changes, clock: Clock) -> Portals:
-    """No file is opened before it is used, so that maintenance can work with damaged portals."""
+def create_portals(
+    settings: Settings,
+    folder_of: Callable[[str], Path],
+    changes: Changes,
+    clock: Clock,
+    lock: DatabaseLock | None = None,
+) -> Portals:
+    """No file is opened before it is used, so that maintenance can work with damaged portals. `lock` is for portals on
+    a ClickHouse server, if the servers in front of it share no data directory."""
     limits = {
         "max_execution_time": settings.portal_seconds,
         "limit": settings.portal_rows + 1,  # one more, to see whether there is more
@@ -25,10 +37,9 @@ def create_portals(settings: Settings, folder_of: Callable[[str], Path], changes
         folder_of,
         changes,
         clock,
-        limits=limits,
-        max_user_memory=settings.portal_user_memory,
+        engines=_create_engines(settings, limits, lock),
+        max_rows=settings.portal_rows,
         max_tokens=settings.portal_tokens,
-        rules=_engine_rules(settings),
         import_folders=[expand_home(name) for name in settings.import_dirs],
         export_folders=[expand_home(name) for name in settings.export_dirs],
         import_limits=ImportLimits(
@@ -59,6 +70,20 @@ def _engine_rules(settings: Settings) -> EngineRules:
         export_bytes_per_s=settings.export_rate,
         yields_when_busy=settings.transport == "http",
     )
+
+
+def _create_engines(settings: Settings, limits: dict[str, int], lock: DatabaseLock | None) -> Engines:
+    """Raises Unusable without the driver of a ClickHouse server, Invalid for settings that do not go together."""
+    rules = _engine_rules(settings)
+    if settings.portals_url is None:
+        return Engines(limits, rules, settings.portal_user_memory)
+    check_driver()
+    if settings.portal_joins:
+        raise Invalid(
+            "portal_joins: queries over several portals are not possible with --portals-url yet.", field="portal_joins"
+        )
+    server = ClickHouseServer(ClickHouseAddress.parse(settings.portals_url), limits, rules)
+    return ServerEngines(server, limits, rules, settings.portal_user_memory, lock)
 
 
 def _import_memory(settings: Settings) -> int:

@@ -6,8 +6,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.chdb.sql_policy import ATTACHED_PREFIX
+from memory_mcp.engines.portal_engine import PortalEngine
 from memory_mcp.families.portals import storage
 from memory_mcp.families.portals.folders import Engines, PortalFolder
 
@@ -25,9 +25,7 @@ def attach(engines: Engines, to: PortalFolder, others: Sequence[PortalFolder]) -
 
 
 @contextmanager
-def _attach(
-    source: EngineConnections, source_folder: Path, target: EngineConnections, target_folder: Path
-) -> Iterator[str]:
+def _attach(source: PortalEngine, source_folder: Path, target: PortalEngine, target_folder: Path) -> Iterator[str]:
     """Attach a backup of a portal. A backup into a folder consists of hard links, and can be read without RESTORE."""
     name = f"{ATTACHED_PREFIX}{uuid4().hex}"
     made, moved = source_folder / "staging" / name, target_folder / "staging" / name

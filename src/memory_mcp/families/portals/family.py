@@ -22,7 +22,9 @@ log = logging.getLogger(__name__)
 
 
 def _open(context: Context) -> Portals:
-    return context.close_later(create_portals(context.settings, context.folder_of, context.changes, context.clock))
+    return context.close_later(
+        create_portals(context.settings, context.folder_of, context.changes, context.clock, context.lock)
+    )
 
 
 def _prepare(portals: Portals, users: Sequence[str]) -> None:

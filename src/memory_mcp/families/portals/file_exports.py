@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb import archive
-from memory_mcp.engines.chdb.client import EngineConnections, EngineError
+from memory_mcp.engines.portal_engine import EngineError, PortalEngine
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import (
@@ -110,7 +110,7 @@ class FileExports:
 
     def _export_zip(
         self,
-        engine: EngineConnections,
+        engine: PortalEngine,
         path: Path,
         stage: Callable[[], AbstractContextManager[Path]],
         format_: FileFormat,
@@ -131,7 +131,7 @@ class FileExports:
 
     def _export_table(
         self,
-        engine: EngineConnections,
+        engine: PortalEngine,
         path: Path,
         destination: str,
         format_: FileFormat,
@@ -155,7 +155,7 @@ class FileExports:
     def _export_portal(
         self,
         folder: PortalFolder,
-        engine: EngineConnections,
+        engine: PortalEngine,
         path: Path,
         part: str | None,
         max_bytes: int,
@@ -171,7 +171,7 @@ class FileExports:
     def _write_archive(
         self,
         folder: PortalFolder,
-        engine: EngineConnections,
+        engine: PortalEngine,
         path: Path,
         max_bytes: float,
         cancelled: threading.Event | None = None,
@@ -192,7 +192,7 @@ class FileExports:
     def _back_up(
         self,
         folder: PortalFolder,
-        engine: EngineConnections,
+        engine: PortalEngine,
         path: Path,
         max_bytes: float,
         write: Callable[[], None],
@@ -214,7 +214,7 @@ class FileExports:
             raise Unavailable("The engine cannot write this portal to a file. Look at the log, or try again.") from exc
         return tables, about
 
-    def _prepare_backup(self, folder: PortalFolder, engine: EngineConnections) -> tuple[list[Table], dict[str, str]]:
+    def _prepare_backup(self, folder: PortalFolder, engine: PortalEngine) -> tuple[list[Table], dict[str, str]]:
         """Finish or remove what is half done in a locked portal. Returns its tables and its metadata."""
         self._registry.finish_import(folder, engine)
         storage.drop_unfinished(engine)
@@ -260,16 +260,14 @@ class FileExports:
         return QuotaFolder(user_folder / EXPORTS, user_folder / PORTALS, self._quota_bytes, max_days)
 
 
-def _apply_quota(
-    target: QuotaFolder, engine: EngineConnections, path: Path, max_bytes: int
-) -> tuple[EngineConnections, int]:
+def _apply_quota(target: QuotaFolder, engine: PortalEngine, path: Path, max_bytes: int) -> tuple[PortalEngine, int]:
     """Connections on which statements stop when a file grows over the quota, and how large the file may be."""
     target.delete_expired()
     max_bytes = min(max_bytes, target.bytes_left())
     return engine.limited(dict, target.check_growth(path)), max_bytes
 
 
-def _tables_to_zip(engine: EngineConnections, destination: str) -> list[Table]:
+def _tables_to_zip(engine: PortalEngine, destination: str) -> list[Table]:
     """All tables, if an export that names none is a zip: there are several, or the destination says so."""
     tables = storage.tables(engine)
     return tables if len(tables) > 1 or destination.lower().endswith(ZIP) else []

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from memory_mcp.caller import Caller
 from memory_mcp.cancellation import check_not_cancelled
-from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.files import uploads
 from memory_mcp.engines.isolation.worker_process import ProcessLimits, WorkerProcess
-from memory_mcp.errors import Conflict, Invalid, LimitExceeded, NotFound, shorten
+from memory_mcp.engines.portal_engine import PortalEngine
+from memory_mcp.errors import Conflict, Invalid, LimitExceeded, NotFound, Unavailable, shorten
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import (
     allowed_folders,
@@ -110,6 +110,7 @@ class FileImports:
         self, caller: Caller, folder: PortalFolder, source: str, format_: FileFormat, cancelled: threading.Event | None
     ) -> Iterator[SourceFile]:
         """A copy of a file that the engine can read, and the process that inspects it."""
+        self._check_engine()
         is_zip = _is_zip(source, format_)
         budget = self._limits.begin()
         with (
@@ -136,6 +137,13 @@ class FileImports:
             with self._registry.changing(caller, folder, engine):
                 yield self._target(folder, engine, on_conflict or ("refuse" if file.format == "db" else "append"))
 
+    def _check_engine(self) -> None:
+        """Raises Unavailable where engines cannot read files of this machine."""
+        if not self._registry.engines.read_files:
+            raise Unavailable(
+                "Files cannot be imported to portals on a ClickHouse server yet. Write records with portal_write."
+            )
+
     def _list_zip(self, file: SourceFile, only: str | None) -> dict[str, str]:
         """The file of each table in a zip, or that of one table."""
         files: dict[str, str] = file.worker.call(zip_files.list_tables, file.path, file.format, self._limits.file_bytes)
@@ -146,7 +154,7 @@ class FileImports:
             raise NotFound(f"table: the zip has no file for a table {only!r}. It has: {listed}.", field="table")
         return {only: files[only]}
 
-    def _target(self, folder: PortalFolder, engine: EngineConnections, on_conflict: OnConflict) -> ImportTarget:
+    def _target(self, folder: PortalFolder, engine: PortalEngine, on_conflict: OnConflict) -> ImportTarget:
         return ImportTarget(
             engine,
             on_conflict,
@@ -179,6 +187,7 @@ class FileImports:
     def restore_portal(self, folder: PortalFolder, file: Path) -> int:
         """Create a missing portal from its file, as it was. Returns how many rows it has. Raises Invalid, and leaves
         nothing, for a damaged file."""
+        self._check_engine()
         engine = self._registry.engine(folder)
         with staged_file(folder, ENDINGS["db"]) as path:
             shutil.copyfile(file, path)

@@ -8,15 +8,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
-from memory_mcp.engines.chdb.client import EngineConnections, EngineRules, MemoryBudget, wait_until_ended
+from memory_mcp.engines.chdb.client import EngineConnections
+from memory_mcp.engines.chdb.memory_budget import MemoryBudget
+from memory_mcp.engines.chdb.process import EngineRules, wait_until_ended
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.glob import find
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.files.rooted_folder import Root
+from memory_mcp.engines.portal_engine import PortalEngine
 from memory_mcp.errors import NotFound, Unavailable
 from memory_mcp.families.portals.address import NAME, Address
 from memory_mcp.families.portals.model import Column, Described, Labels, Table
@@ -174,17 +177,24 @@ class PortalFolders:
 class Engines:
     """This server's connections to engines, by portal, each opened at first use."""
 
+    read_files: ClassVar[bool] = True
+    """Whether engines read the files that imports leave in a portal's folder on this machine."""
+
     def __init__(self, limits: dict[str, int], rules: EngineRules, max_user_memory: int) -> None:
         """`max_user_memory`: how many bytes the statements of one user may use together, over all of their portals."""
         self._limits = limits
         self._max_user_memory = max_user_memory
         self._rules = rules
         self._lock = threading.Lock()
-        self._engines: dict[Path, EngineConnections] = {}
+        self._engines: dict[Path, PortalEngine] = {}
         self._user_memory: dict[Path, MemoryBudget] = {}  # by the folder of the user's portals
         self._is_closed = False
 
-    def get(self, folder: PortalFolder) -> EngineConnections:
+    def portals(self, folder: Path, user: str, within: str | None) -> "PortalFolders":
+        """A user's portals, or those of one namespace. `folder` is where the user's data lies on this machine."""
+        return PortalFolders(folder, within)
+
+    def get(self, folder: PortalFolder) -> PortalEngine:
         """Raises Unavailable once the server has closed them."""
         with self._lock:
             if self._is_closed:

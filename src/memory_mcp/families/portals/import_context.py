@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.isolation.worker_process import WorkerProcess
+from memory_mcp.engines.portal_engine import EngineError, PortalEngine
 from memory_mcp.errors import Conflict, LimitExceeded, NotFound
 from memory_mcp.families.portals import storage
 from memory_mcp.families.portals.folders import PortalFolder
@@ -28,7 +28,7 @@ class SourceFile:
     budget: ImportBudget
     cancelled: threading.Event | None
 
-    def limited_engine(self, engine: EngineConnections) -> EngineConnections:
+    def limited_engine(self, engine: PortalEngine) -> PortalEngine:
         """For statements on the file and its staged tables: they stop at a limit, and when the caller leaves."""
         size = self.path.stat().st_size
         return engine.cancellable(self.cancelled).limited(lambda: self.budget.engine_limits(size), self._check_time)
@@ -55,9 +55,9 @@ class SourceFile:
 class ImportTarget:
     """The portal that an import goes to. The caller holds its lock."""
 
-    engine: EngineConnections
+    engine: PortalEngine
     on_conflict: OnConflict  # what to do with tables that exist
-    record_schema: Callable[[EngineConnections, str], None]  # of a table that was created or changed
+    record_schema: Callable[[PortalEngine, str], None]  # of a table that was created or changed
     rename_staged: Callable[[Sequence[StagedTable]], None]
     set_missing_labels: Callable[[Mapping[str, str]], None]  # from the metadata of a portal file
     is_unfinished: Callable[[], bool]  # whether staged tables still have to get their names

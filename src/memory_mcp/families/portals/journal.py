@@ -10,9 +10,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.rooted_folder import Root
+from memory_mcp.engines.portal_engine import PortalEngine
 from memory_mcp.families.portals import storage
 from memory_mcp.families.portals.folders import PortalFolder
 
@@ -39,7 +39,7 @@ def write(folder: PortalFolder, tables: Sequence[StagedTable]) -> None:
         atomic_write.write(entry.sibling(JOURNAL), content, durable=True)
 
 
-def rename_staged(folder: PortalFolder, engine: EngineConnections) -> list[str]:
+def rename_staged(folder: PortalFolder, engine: PortalEngine) -> list[str]:
     """Give all tables of the journal their names, and drop those they replace. Returns the names."""
     content = json.loads((folder.path / JOURNAL).read_text(encoding="utf-8"))
     tables = [StagedTable(**one) for one in content["tables"]]

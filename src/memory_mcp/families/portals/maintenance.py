@@ -6,8 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from memory_mcp.changes import Changes
-from memory_mcp.engines.chdb import client as engine
-from memory_mcp.engines.chdb import sandbox
+from memory_mcp.engines.chdb import process, sandbox
 from memory_mcp.engines.files.atomic_write import UNFINISHED
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families.maintenance import (
@@ -78,7 +77,12 @@ def _check(inspection: Inspection) -> Iterator[Finding]:
         for tenant in inspection.tenants
         for portal in PortalFolders(tenant.folder).all()
     ]
-    if not engine.is_installed():
+    if inspection.settings.portals_url:
+        message = "those on the ClickHouse server of --portals-url are not checked: use its CHECK TABLE"
+        yield Finding("portal", PORTALS, "notice", message)
+        if not found:
+            return
+    if not process.is_installed():
         missing = f"chDB is not installed. To have portals: {install_command('portals')}"
         yield Finding("portal", PORTALS, "problem" if found else "notice", missing)
         return
@@ -88,9 +92,10 @@ def _check(inspection: Inspection) -> Iterator[Finding]:
     if not found:
         return
     folders = partial(folder_of, inspection.settings.data_dir)
+    in_files = inspection.settings.model_copy(update={"portals_url": None})
     with (
         closing(Changes()) as changes,
-        closing(create_portals(inspection.settings, folders, changes, inspection.clock)) as portals,
+        closing(create_portals(in_files, folders, changes, inspection.clock)) as portals,
     ):
         for place, portal in track(found, "portals", len(found), inspection.report_progress):
             inspection.checked["portals"] += 1

@@ -9,8 +9,8 @@ from typing import Any
 from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, precise_stamp
-from memory_mcp.engines.chdb.client import EngineConnections, EngineError, EngineRules
 from memory_mcp.engines.chdb.parameters import Unfit
+from memory_mcp.engines.portal_engine import EngineError, PortalEngine
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.family import LastWrite
 from memory_mcp.families.portals import address as addresses
@@ -19,7 +19,7 @@ from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.answers import PortalDeleted, Result, View, Written
 from memory_mcp.families.portals.file_exports import FileExports
 from memory_mcp.families.portals.file_imports import FileImports
-from memory_mcp.families.portals.folders import Engines, PortalFolder, PortalFolders
+from memory_mcp.families.portals.folders import Engines, PortalFolder
 from memory_mcp.families.portals.limits import ImportLimits, TransferLimits
 from memory_mcp.families.portals.model import VIEWER, Labels, PortalStats, Record, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table, labels_in, writable
@@ -41,10 +41,9 @@ class Portals:
         changes: Changes,
         clock: Clock,
         *,
-        limits: dict[str, int],
-        max_user_memory: int,
+        engines: Engines,
+        max_rows: int,
         max_tokens: int,
-        rules: EngineRules,
         import_folders: Sequence[Path] = (),
         export_folders: Sequence[Path] = (),
         import_limits: ImportLimits,
@@ -57,12 +56,12 @@ class Portals:
     ) -> None:
         """`folder_of` is where a user's data lies. The other folders are for the local user, beside imports/ and
         exports/ in there."""
-        self.max_rows = limits["limit"] - 1
+        self.max_rows = max_rows  # of an answer
         self.max_tokens = max_tokens  # of an answer with rows
-        self._engines = Engines(limits, rules, max_user_memory)
+        self._engines = engines
         self._joins = joins
         self.on_delete: list[Callable[[Caller, Address], None]] = []  # called once something has been deleted
-        self._registry = PortalRegistry(folder_of, self._engines, changes, clock)
+        self._registry = PortalRegistry(folder_of, engines, changes, clock)
         self._records = RecordWriter(self._registry)
         folders = TransferFolders(folder_of, import_folders, export_folders)
         self.imports = FileImports(self._registry, folders, import_limits, transfers, allow_urls=urls)
@@ -107,7 +106,7 @@ class Portals:
         self,
         caller: Caller,
         folder: PortalFolder,
-        engine: EngineConnections,
+        engine: PortalEngine,
         name: str | None,
         description: str | None,
         *,
@@ -225,7 +224,7 @@ class Portals:
             except AppError as exc:
                 log.warning("Copies of rows deleted from %s are still stored: %s", address.portal_uri, exc.message)
 
-    def _delete_where(self, engine: EngineConnections, table: Table, where: Mapping[str, Any]) -> int:
+    def _delete_where(self, engine: PortalEngine, table: Table, where: Mapping[str, Any]) -> int:
         _check_where(table, where)
         try:
             condition = storage.Condition(table, where)
@@ -282,7 +281,7 @@ class Portals:
         """Finish interrupted deletions of portals. Failures are logged."""
         for user in users:
             try:
-                PortalFolders(self._registry.folder_of(user)).remove_leftovers()
+                self._registry.folders_of(user).remove_leftovers()
             except Unavailable as exc:
                 log.warning("%s", exc.message)
 

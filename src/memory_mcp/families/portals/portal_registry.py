@@ -8,7 +8,7 @@ from memory_mcp import __version__
 from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, precise_stamp
-from memory_mcp.engines.chdb.client import EngineConnections, EngineError
+from memory_mcp.engines.portal_engine import EngineError, PortalEngine
 from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import journal, storage
@@ -33,7 +33,7 @@ class PortalRegistry:
         self.usage = UsageCounter()
         self._clock = clock
 
-    def engine(self, folder: PortalFolder) -> EngineConnections:
+    def engine(self, folder: PortalFolder) -> PortalEngine:
         """The engine of a portal, for a caller who does not hold its lock. An import that was interrupted in its last
         step is finished first."""
         engine = self.engines.get(folder)
@@ -42,7 +42,7 @@ class PortalRegistry:
                 self.finish_import(folder, engine)
         return engine
 
-    def open(self, folder: PortalFolder) -> EngineConnections:
+    def open(self, folder: PortalFolder) -> PortalEngine:
         """The engine of a portal, for a caller who holds its lock. A new portal gets its metadata, and is listed once
         the call has succeeded: see changing."""
         engine = self.engines.get(folder)
@@ -51,7 +51,7 @@ class PortalRegistry:
             storage.create_metadata(engine, self._about(folder.address))
         return engine
 
-    def described_tables(self, folder: PortalFolder, engine: EngineConnections) -> list[Table]:
+    def described_tables(self, folder: PortalFolder, engine: PortalEngine) -> list[Table]:
         """The tables of a portal. Its description is written if there is none."""
         if described := folder.described():
             return described.tables
@@ -60,7 +60,7 @@ class PortalRegistry:
             folder.describe(tables)
         return tables
 
-    def rename_staged(self, folder: PortalFolder, engine: EngineConnections, tables: Sequence[StagedTable]) -> None:
+    def rename_staged(self, folder: PortalFolder, engine: PortalEngine, tables: Sequence[StagedTable]) -> None:
         """Give staged tables their names: all of them, even if this process or the engine ends meanwhile. The caller
         holds the portal's lock."""
         journal.write(folder, tables)
@@ -69,25 +69,25 @@ class PortalRegistry:
         except EngineError as exc:
             raise Unavailable("The engine failed in the last step of the import. The next call finishes it.") from exc
 
-    def finish_import(self, folder: PortalFolder, engine: EngineConnections) -> None:
+    def finish_import(self, folder: PortalFolder, engine: PortalEngine) -> None:
         """Finish an import that was interrupted in its last step, if there is one. The caller holds the lock."""
         if journal.exists(folder):
             folder.record_existence()
             self._record_schemas(engine, journal.rename_staged(folder, engine))
             journal.remove(folder)
 
-    def set_labels(self, folder: PortalFolder, engine: EngineConnections, labels: Labels) -> None:
+    def set_labels(self, folder: PortalFolder, engine: PortalEngine, labels: Labels) -> None:
         """Set the name and description of a portal, in its metadata and its folder. The caller holds its lock."""
         name = labels.name or folder.address.portal
         storage.set_metadata(engine, {"mcp.portal.name": name, "mcp.portal.description": labels.description})
         folder.label(labels)
 
-    def set_missing_labels(self, folder: PortalFolder, engine: EngineConnections, about: Mapping[str, str]) -> None:
+    def set_missing_labels(self, folder: PortalFolder, engine: PortalEngine, about: Mapping[str, str]) -> None:
         """Give a portal the name and description in the metadata of an imported file, if it has neither."""
         if folder.labels() == Labels() and (labels := labels_in(about)) != Labels():
             self.set_labels(folder, engine, labels)
 
-    def _record_schemas(self, engine: EngineConnections, tables: Sequence[str]) -> None:
+    def _record_schemas(self, engine: PortalEngine, tables: Sequence[str]) -> None:
         """Record tables that were created or replaced. The schema has a new version if a statement differs."""
         noted = storage.metadata(engine)
         statements = {f"mcp.schema.{table}": storage.statement(engine, table) for table in tables}
@@ -107,18 +107,18 @@ class PortalRegistry:
             "mcp.schema_version": "0",
         }
 
-    def record_schema(self, engine: EngineConnections, table: str) -> None:
+    def record_schema(self, engine: PortalEngine, table: str) -> None:
         """Record the statement of a table that was created or changed, as a new version of the schema."""
         version, statement = _next_version(storage.metadata(engine)), storage.statement(engine, table)
         storage.set_metadata(engine, {f"mcp.schema.{table}": statement, "mcp.schema_version": version})
 
-    def delete_schema(self, engine: EngineConnections, table: str) -> None:
+    def delete_schema(self, engine: PortalEngine, table: str) -> None:
         """Delete the statement of a table that was dropped, as a new version of the schema."""
         version = _next_version(storage.metadata(engine))
         storage.set_metadata(engine, {"mcp.schema_version": version}, gone=[f"mcp.schema.{table}"])
 
     @contextmanager
-    def changing(self, caller: Caller, folder: PortalFolder, engine: EngineConnections) -> Iterator[None]:
+    def changing(self, caller: Caller, folder: PortalFolder, engine: PortalEngine) -> Iterator[None]:
         """A block that may create or drop tables and columns. The old description is never used after it."""
         before, existed = folder.described(), folder.exists()
         folder.invalidate_description()
@@ -145,7 +145,10 @@ class PortalRegistry:
         self.usage.count_read(folder.path, precise_stamp(self._clock()))
 
     def folders(self, caller: Caller) -> PortalFolders:
-        return PortalFolders(self.folder_of(caller.user), caller.confined_to)
+        return self.folders_of(caller.user, caller.confined_to)
+
+    def folders_of(self, user: str, within: str | None = None) -> PortalFolders:
+        return self.engines.portals(self.folder_of(user), user, within)
 
     def existing(self, caller: Caller, address: Address) -> PortalFolder:
         """Raises NotFound, with the nearest portals that the caller may see."""

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Sequence
 
-from memory_mcp.engines.chdb.client import EngineError
 from memory_mcp.engines.chdb.sql_policy import MAX_NAMES_SHOWN
+from memory_mcp.engines.portal_engine import EngineError
 from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families.portals.model import Table
 from memory_mcp.text.nearness import nearest_one

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb import error_messages
-from memory_mcp.engines.chdb.client import EngineConnections, EngineError
+from memory_mcp.engines.portal_engine import EngineError, PortalEngine
 from memory_mcp.errors import Invalid
 from memory_mcp.families.portals import inference, inspection, storage, wider_types, zip_files
 from memory_mcp.families.portals.address import TABLE
@@ -58,7 +58,7 @@ class _FileColumns:
         return there | {column.name: column.type for column in self.wanted}
 
 
-def preview(engine: EngineConnections, source: SourceFile, table: str, choices: ColumnChoices) -> ImportPreview:
+def preview(engine: PortalEngine, source: SourceFile, table: str, choices: ColumnChoices) -> ImportPreview:
     """The columns of a prepared file as they would be imported, and its first rows. Changes nothing."""
     known = next((one for one in storage.tables(engine) if one.name == table), None)
     limited = source.limited_engine(engine)
@@ -144,7 +144,7 @@ def _stage_records(
     return target.staged_table(name, table), count, storage.uncompressed_bytes(engine, name) - before
 
 
-def _widen(engine: EngineConnections, name: str, known: Table, widened: Sequence[Widened]) -> Table:
+def _widen(engine: PortalEngine, name: str, known: Table, widened: Sequence[Widened]) -> Table:
     """Give columns of a copy of a known table, called `name`, other types. Returns the table as it is then."""
     if not widened:
         return known
@@ -157,7 +157,7 @@ def _widen(engine: EngineConnections, name: str, known: Table, widened: Sequence
 
 
 def _load_into(
-    engine: EngineConnections, source: SourceFile, table: str, known: Table | None, name: str, inspected: _FileColumns
+    engine: PortalEngine, source: SourceFile, table: str, known: Table | None, name: str, inspected: _FileColumns
 ) -> int:
     """Add the records of a prepared file to the table that is called `name` now, and `table` once the import ends. It
     is created unless it is `known`. Returns the number of records."""
@@ -192,7 +192,7 @@ def _load_into(
 
 
 def _inspect(
-    engine: EngineConnections, source: SourceFile, choices: ColumnChoices, table: str, known: Table | None
+    engine: PortalEngine, source: SourceFile, choices: ColumnChoices, table: str, known: Table | None
 ) -> _FileColumns:
     try:
         if source.format == "json":
@@ -234,7 +234,7 @@ def _inspect_json(source: SourceFile, choices: ColumnChoices, table: str, known:
 
 
 def _widened(
-    engine: EngineConnections,
+    engine: PortalEngine,
     source: SourceFile,
     found: Mapping[str, str],
     columns: Mapping[str, str],
@@ -255,7 +255,7 @@ def _widened(
     return [Widened(columns[name], types[columns[name]], kind) for name, kind in wider.items() if name in misfits]
 
 
-def _check_parquet(engine: EngineConnections, source: SourceFile) -> None:
+def _check_parquet(engine: PortalEngine, source: SourceFile) -> None:
     """Raises LimitExceeded for a file that holds too much, as it states itself or as the engine finds."""
     about = storage.parquet_metadata(engine, str(source.path))
     inspection.check_column_count(about.columns)
@@ -263,7 +263,7 @@ def _check_parquet(engine: EngineConnections, source: SourceFile) -> None:
     storage.read_through(engine, str(source.path), "parquet", source.max_rows, source.max_expanded_bytes)
 
 
-def _misfit(engine: EngineConnections, source: SourceFile, types: Mapping[str, str]) -> str | None:
+def _misfit(engine: PortalEngine, source: SourceFile, types: Mapping[str, str]) -> str | None:
     """Which value does not fit its column, if that can be found out: the engine does not always say."""
     if source.format == "json":
         described: str | None = source.worker.call(inspection.find_json_misfit, source.path, dict(types))
@@ -278,7 +278,7 @@ def _misfit(engine: EngineConnections, source: SourceFile, types: Mapping[str, s
 
 
 def _check_numbers(
-    engine: EngineConnections,
+    engine: PortalEngine,
     path: Path,
     format_: FileFormat,
     table: str,
@@ -300,7 +300,7 @@ def _check_numbers(
 
 
 def _check_texts(
-    engine: EngineConnections,
+    engine: PortalEngine,
     path: Path,
     format_: FileFormat,
     table: str,
@@ -328,7 +328,7 @@ def _same(seen: str, kind: str) -> bool:
 
 
 def _wanted(
-    engine: EngineConnections,
+    engine: PortalEngine,
     path: Path,
     format_: FileFormat,
     found: Mapping[str, str],

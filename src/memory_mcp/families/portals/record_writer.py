@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.engines.chdb import error_messages
-from memory_mcp.engines.chdb.client import EngineConnections, EngineError
+from memory_mcp.engines.portal_engine import EngineError, PortalEngine
 from memory_mcp.errors import Invalid, shorten
 from memory_mcp.families.portals import inference, journal, storage, wider_types
 from memory_mcp.families.portals.folders import PortalFolder
@@ -32,7 +32,7 @@ class RecordWriter:
         self._registry = registry
 
     def write(
-        self, caller: Caller, folder: PortalFolder, engine: EngineConnections, table: str, records: Sequence[Record]
+        self, caller: Caller, folder: PortalFolder, engine: PortalEngine, table: str, records: Sequence[Record]
     ) -> list[str]:
         """Returns notices for the caller, who holds the portal's lock."""
         tables = self._registry.described_tables(folder, engine)
@@ -51,7 +51,7 @@ class RecordWriter:
         return [*renaming_notices(renamed), *map(str, widened), *_rounding(_types(known, wanted), records)]
 
     def _write_changing(
-        self, caller: Caller, folder: PortalFolder, engine: EngineConnections, table: str, records: Sequence[Record]
+        self, caller: Caller, folder: PortalFolder, engine: PortalEngine, table: str, records: Sequence[Record]
     ) -> list[Widened]:
         """Write records that need a table, columns or types that the description lacks: the engine may have them."""
         known = find_table(storage.tables(engine), table)
@@ -70,7 +70,7 @@ class RecordWriter:
     def _write_widened(
         self,
         folder: PortalFolder,
-        engine: EngineConnections,
+        engine: PortalEngine,
         known: Table,
         wanted: Sequence[NewColumn],
         widened: Sequence[Widened],
@@ -101,7 +101,7 @@ class RecordWriter:
 
     def _insert(
         self,
-        engine: EngineConnections,
+        engine: PortalEngine,
         table: str,
         known: Table | None,
         wanted: Sequence[NewColumn],
@@ -121,7 +121,7 @@ class RecordWriter:
 
     def _check_fit(
         self,
-        engine: EngineConnections,
+        engine: PortalEngine,
         table: str,
         types: Mapping[str, str],
         changed: Mapping[str, str],
@@ -182,7 +182,7 @@ def _check_column_count(known: Table | None, wanted: Sequence[NewColumn]) -> Non
         )
 
 
-def check_not_rounded(engine: EngineConnections, table: Table, widened: Sequence[Widened], field: str) -> None:
+def check_not_rounded(engine: PortalEngine, table: Table, widened: Sequence[Widened], field: str) -> None:
     """Raises Invalid if a column of whole numbers holds one that a fraction would round. `field` is the argument with
     the fractions."""
     to_fractions = {column.name: column.former for column in widened if column.is_of_fractions}

@@ -47,6 +47,13 @@ from memory_mcp.families.portals.storage.portal_metadata import (
     set_metadata,
 )
 from memory_mcp.families.portals.storage.rows import count, delete, insert, page, time_column, whole_table
+from memory_mcp.families.portals.storage.server_databases import (
+    changed_at,
+    data_version,
+    is_listed,
+    list_database,
+    listed_databases,
+)
 from memory_mcp.families.portals.storage.table_definitions import (
     RESTORED,
     STAGED_PREFIX,
@@ -83,6 +90,7 @@ __all__ = [
     "adopt_restored",
     "attach_portal",
     "back_up",
+    "changed_at",
     "checksum",
     "code_columns",
     "copy_rows",
@@ -90,6 +98,7 @@ __all__ = [
     "create_like",
     "create_metadata",
     "create_table",
+    "data_version",
     "date_columns",
     "defaults",
     "delete",
@@ -105,8 +114,11 @@ __all__ = [
     "has_default",
     "has_null",
     "insert",
+    "is_listed",
     "is_whole",
     "link_rows",
+    "list_database",
+    "listed_databases",
     "lists_with_null",
     "load_file",
     "metadata",

@@ -5,57 +5,57 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from uuid import uuid4
 
-from memory_mcp.engines.chdb.client import EngineConnections, EngineError
 from memory_mcp.engines.chdb.parameters import literal
-from memory_mcp.engines.chdb.sql_policy import DATABASE
+from memory_mcp.engines.portal_engine import EngineError, PortalEngine
 from memory_mcp.errors import AppError
 from memory_mcp.families.portals.model import FileSize
-from memory_mcp.families.portals.storage.expressions import quote
+from memory_mcp.families.portals.storage.expressions import quote, quote_table
 from memory_mcp.families.portals.storage.rows import fill_table
 from memory_mcp.families.portals.storage.table_definitions import drop_table
 
 
-def _apply_deleted_mask(engine: EngineConnections, table: str) -> None:
+def _apply_deleted_mask(engine: PortalEngine, table: str) -> None:
     """Remove rows from the disk that another program has deleted with DELETE."""
     engine.run(f"ALTER TABLE {quote(table)} APPLY DELETED MASK SETTINGS mutations_sync = 2")
 
 
-def attach_portal(engine: EngineConnections, name: str, path: str) -> None:
+def attach_portal(engine: PortalEngine, name: str, path: str) -> None:
     engine.run(f"CREATE DATABASE {name} ENGINE = Backup('portal', File({literal(path)}))")
 
 
-def detach_portal(engine: EngineConnections, name: str) -> None:
+def detach_portal(engine: PortalEngine, name: str) -> None:
     engine.run(f"DROP DATABASE IF EXISTS {name} SYNC")
 
 
 _DYNAMIC_TYPE = re.compile(r"\b(?:Dynamic|JSON|Object)\b", re.IGNORECASE)  # each value has a type of its own
 
 
-def remove_deleted_rows(engine: EngineConnections) -> None:
+def remove_deleted_rows(engine: PortalEngine) -> None:
     """Remove rows from the disk that another program has deleted with DELETE, so that no backup has them."""
     with_deleted = (
-        "SELECT DISTINCT table FROM system.parts WHERE database = 'portal' AND active AND has_lightweight_delete"
+        "SELECT DISTINCT table FROM system.parts "
+        "WHERE database = currentDatabase() AND active AND has_lightweight_delete"
     )
     for row in engine.rows(with_deleted):
         _apply_deleted_mask(engine, row["table"])
 
 
-def back_up(engine: EngineConnections, path: str, *, is_paced: bool) -> None:
+def back_up(engine: PortalEngine, path: str, *, is_paced: bool) -> None:
     """Write the whole portal to one file, as it is at one moment soon after the start (`has_begun_backup`)."""
     engine.back_up(f"BACKUP DATABASE portal TO File({literal(path)})", path, is_paced=is_paced)
 
 
-def has_begun_backup(engine: EngineConnections, path: str) -> bool:
+def has_begun_backup(engine: PortalEngine, path: str) -> bool:
     """Whether a backup that runs has noted which files it writes: what changes from now on is not in it."""
     sql = "SELECT num_files FROM system.backups WHERE endsWith(name, {name:String})"
     return any(row["num_files"] != "0" for row in engine.rows(sql, {"name": f"{literal(path)})"}))
 
 
-def restore(engine: EngineConnections, path: str, database: str) -> None:
+def restore(engine: PortalEngine, path: str, database: str) -> None:
     engine.run_on_new_connection(f"RESTORE DATABASE portal AS {database} FROM File({literal(path)})")
 
 
-def restored_tables(engine: EngineConnections, database: str) -> dict[str, dict[str, str]]:
+def restored_tables(engine: PortalEngine, database: str) -> dict[str, dict[str, str]]:
     """The tables of a restored portal, each with its columns and their types."""
     rows = engine.rows(
         f"SELECT table, name, type FROM system.columns WHERE database = '{database}' AND NOT startsWith(table, '_') "
@@ -67,7 +67,7 @@ def restored_tables(engine: EngineConnections, database: str) -> dict[str, dict[
     return found
 
 
-def rewrite_dynamic_columns(engine: EngineConnections, database: str, table: str) -> None:
+def rewrite_dynamic_columns(engine: PortalEngine, database: str, table: str) -> None:
     """Rewrite a restored table whose columns let each value have its own type: JSON and Dynamic.
 
     The values go through JSON, as records from callers do, so only types of JSON values are left: the state of an
@@ -106,7 +106,7 @@ def _from_json(name: str, kind: str) -> str:
     return f"""getSubcolumn(CAST(concat('{{"value":', {_as_json(name)}, '}}'), {whole}), 'value')"""
 
 
-def restored_size(engine: EngineConnections, database: str) -> FileSize:
+def restored_size(engine: PortalEngine, database: str) -> FileSize:
     """The size of a restored portal's tables: what their parts state, and the defaults that stand for the values of
     columns which a part does not have."""
     (row,) = engine.rows(
@@ -127,14 +127,14 @@ def restored_size(engine: EngineConnections, database: str) -> FileSize:
     return FileSize(**row)
 
 
-def is_whole(engine: EngineConnections, table: str, database: str = DATABASE) -> bool:
+def is_whole(engine: PortalEngine, table: str, database: str | None = None) -> bool:
     """Whether a table's data is as it was written: RESTORE does not check."""
-    checked = engine.run(f"CHECK TABLE {database}.{quote(table)} SETTINGS check_query_single_value_result = 1")
+    checked = engine.run(f"CHECK TABLE {quote_table(table, database)} SETTINGS check_query_single_value_result = 1")
     return checked.strip() == b"1"
 
 
 @contextmanager
-def adopt_restored(engine: EngineConnections, database: str, table: str) -> Iterator[None]:
+def adopt_restored(engine: PortalEngine, database: str, table: str) -> Iterator[None]:
     """Make a restored table one of the portal's; it is removed again if the block fails."""
     try:
         move_restored(engine, database, table, table)
@@ -145,11 +145,11 @@ def adopt_restored(engine: EngineConnections, database: str, table: str) -> Iter
         raise
 
 
-def move_restored(engine: EngineConnections, database: str, table: str, new: str) -> None:
+def move_restored(engine: PortalEngine, database: str, table: str, new: str) -> None:
     """Move a restored table to the portal, under another name."""
     engine.run(f"RENAME TABLE IF EXISTS {database}.{quote(table)} TO portal.{quote(new)}")
 
 
-def copy_rows(engine: EngineConnections, database: str, table: str, target: str, columns: Sequence[str]) -> None:
+def copy_rows(engine: PortalEngine, database: str, table: str, target: str, columns: Sequence[str]) -> None:
     names = ", ".join(map(quote, columns))
     fill_table(engine, target, f"INSERT INTO {quote(target)} ({names}) SELECT {names} FROM {database}.{quote(table)}")

@@ -25,6 +25,11 @@ def quote(name: str) -> str:
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
+def quote_table(name: str, database: str | None) -> str:
+    """A table of the portal, or of another database."""
+    return f"{database}.{quote(name)}" if database else quote(name)
+
+
 TEXT_TYPES = {"String", "Nullable(String)", "Array(String)", "Array(Nullable(String))"}
 FORMATS = {"json": "JSONEachRow", "csv": "CSVWithNames", "parquet": "Parquet"}
 UNKNOWN_TABLE = 60

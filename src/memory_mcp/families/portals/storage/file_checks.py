@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping
 
-from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.chdb.parameters import MAX_EXACT_INTEGER, literal
+from memory_mcp.engines.portal_engine import PortalEngine
 from memory_mcp.families.portals.storage.expressions import FORMATS, INFERENCE_SETTINGS, TEXT_TYPES, quote
 
 _FRACTIONS = re.compile(r"(Nullable\(Float\d+\)|Float\d+|Array\((Nullable\()?Float\d+\)?\))")
@@ -12,13 +12,13 @@ IS_DATE = "ifNull(toString(toDate32OrNull({})) = {}, {} IS NULL)"  # the engine 
 _IS_WHOLE = "match(ifNull({}, '0'), '^[+-]?[0-9]+$')"
 
 
-def has_null(engine: EngineConnections, path: str, format_: str, columns: Mapping[str, str], name: str) -> bool:
+def has_null(engine: PortalEngine, path: str, format_: str, columns: Mapping[str, str], name: str) -> bool:
     """Whether a column of a file has a value missing."""
     (row,) = engine.rows(f"SELECT count() > count({quote(name)}) AS found FROM {_file_source(path, format_, columns)}")
     return bool(row["found"])
 
 
-def lists_with_null(engine: EngineConnections, path: str, format_: str, columns: Mapping[str, str]) -> set[str]:
+def lists_with_null(engine: PortalEngine, path: str, format_: str, columns: Mapping[str, str]) -> set[str]:
     """Those of a file's columns of lists in which one has a null."""
     lists = [name for name, kind in columns.items() if kind.startswith("Array(Nullable(")]
     if not lists:
@@ -46,7 +46,7 @@ _MISFITS = {  # a cast to these would cut off the time, or move the day
 }
 
 
-def too_wide(engine: EngineConnections, path: str, columns: Mapping[str, str], names: Iterable[str]) -> str | None:
+def too_wide(engine: PortalEngine, path: str, columns: Mapping[str, str], names: Iterable[str]) -> str | None:
     """One of a CSV file's columns that holds whole numbers only, and some too wide for every type."""
     fractions = [name for name in names if columns[name] == "Nullable(Float64)"]
     return _first_true(
@@ -54,7 +54,7 @@ def too_wide(engine: EngineConnections, path: str, columns: Mapping[str, str], n
     )
 
 
-def rounded(engine: EngineConnections, path: str, columns: Iterable[str], names: Iterable[str]) -> str | None:
+def rounded(engine: PortalEngine, path: str, columns: Iterable[str], names: Iterable[str]) -> str | None:
     """One of a CSV file's columns with a whole number that a fraction would round."""
     loses = (
         f"countIf({_IS_WHOLE} AND (length({{}}) > 70 OR toInt256OrNull({{}}) <> toInt256(toFloat64OrZero({{}})))) > 0"
@@ -62,7 +62,7 @@ def rounded(engine: EngineConnections, path: str, columns: Iterable[str], names:
     return _first_true(engine, _file_source(path, "csv", dict.fromkeys(columns, "")), dict.fromkeys(names, loses))
 
 
-def rounded_by_fractions(engine: EngineConnections, table: str, columns: Mapping[str, str]) -> str | None:
+def rounded_by_fractions(engine: PortalEngine, table: str, columns: Mapping[str, str]) -> str | None:
     """One of a table's columns of whole numbers, by their types, with a number that a fraction would round."""
     is_wide = f"{{0}} NOT BETWEEN -{MAX_EXACT_INTEGER} AND {MAX_EXACT_INTEGER}"
     loses = f"{is_wide} AND toInt256(toFloat64({{0}})) <> toInt256({{0}})"
@@ -75,13 +75,13 @@ def rounded_by_fractions(engine: EngineConnections, table: str, columns: Mapping
     return _first_true(engine, quote(table), expressions)
 
 
-def no_date(engine: EngineConnections, path: str, columns: Iterable[str], names: Iterable[str]) -> str | None:
+def no_date(engine: PortalEngine, path: str, columns: Iterable[str], names: Iterable[str]) -> str | None:
     """One of a CSV file's columns with a text that is not a date."""
     source = _file_source(path, "csv", dict.fromkeys(columns, ""))
     return _first_true(engine, source, dict.fromkeys(names, f"countIf(NOT {IS_DATE}) > 0"))
 
 
-def no_number(engine: EngineConnections, table: str, columns: Mapping[str, str]) -> str | None:
+def no_number(engine: PortalEngine, table: str, columns: Mapping[str, str]) -> str | None:
     """One of a table's columns of fractions, by their types, with NaN or infinity in it."""
     expressions = {
         name: "countIf(arrayExists(t -> NOT isFinite(ifNull(t, 0)), {})) > 0"
@@ -93,7 +93,7 @@ def no_number(engine: EngineConnections, table: str, columns: Mapping[str, str])
     return _first_true(engine, quote(table), expressions)
 
 
-def _first_true(engine: EngineConnections, source: str, expressions: Mapping[str, str]) -> str | None:
+def _first_true(engine: PortalEngine, source: str, expressions: Mapping[str, str]) -> str | None:
     """The first column whose expression is true, each with {} for its name."""
     if not expressions:
         return None
@@ -106,7 +106,7 @@ def _first_true(engine: EngineConnections, source: str, expressions: Mapping[str
 
 
 def misfits(
-    engine: EngineConnections, path: str, format_: str, columns: Iterable[str], types: Mapping[str, str]
+    engine: PortalEngine, path: str, format_: str, columns: Iterable[str], types: Mapping[str, str]
 ) -> dict[str, int]:
     """The columns of a CSV or Parquet file with a value that does not fit their type, and in which record that is
     first."""
@@ -131,7 +131,7 @@ def misfits(
 
 
 def unfit_texts(
-    engine: EngineConnections, table: str, columns: Mapping[str, str], max_bytes: int
+    engine: PortalEngine, table: str, columns: Mapping[str, str], max_bytes: int
 ) -> tuple[str | None, str | None]:
     """Of a table's columns of texts, by their types: one with a text of more than so many bytes, and one with bytes
     that are not text."""
@@ -148,7 +148,7 @@ def unfit_texts(
     return found[0], found[1]
 
 
-def first_too_long(engine: EngineConnections, path: str, format_: str, column: str, kind: str, max_bytes: int) -> int:
+def first_too_long(engine: PortalEngine, path: str, format_: str, column: str, kind: str, max_bytes: int) -> int:
     """Which record of a file, counted from 1, is the first with a text of more than so many bytes in a column."""
     each = f"arrayMax(arrayMap(t -> length(ifNull(t, '')), {quote(column)}))"
     size = each if kind.startswith("Array(") else f"length(ifNull({quote(column)}, ''))"

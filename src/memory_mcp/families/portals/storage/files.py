@@ -3,8 +3,8 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.chdb.parameters import literal
+from memory_mcp.engines.portal_engine import PortalEngine
 from memory_mcp.families.portals.inference import KEY
 from memory_mcp.families.portals.model import FileSize
 from memory_mcp.families.portals.storage.expressions import (
@@ -25,13 +25,13 @@ MAX_PREVIEW_ROWS = 20
 MAX_PREVIEW_CHARS = 200  # of a value
 
 
-def file_columns(engine: EngineConnections, path: str, format_: str) -> dict[str, str]:
+def file_columns(engine: PortalEngine, path: str, format_: str) -> dict[str, str]:
     """The columns of a file and the types the engine sees in them."""
     rows = engine.rows(f"DESCRIBE TABLE file({literal(path)}, '{FORMATS[format_]}') SETTINGS {INFERENCE_SETTINGS}")
     return {row["name"]: row["type"] for row in rows}
 
 
-def first_rows(engine: EngineConnections, path: str, format_: str, names: Sequence[str]) -> list[list[str | None]]:
+def first_rows(engine: PortalEngine, path: str, format_: str, names: Sequence[str]) -> list[list[str | None]]:
     """The first rows of a file, as text."""
     values = ", ".join(
         f"leftUTF8(toString({quote(name)}), {MAX_PREVIEW_CHARS}) AS c{at}" for at, name in enumerate(names)
@@ -44,7 +44,7 @@ def first_rows(engine: EngineConnections, path: str, format_: str, names: Sequen
     return [[row[f"c{at}"] for at in range(len(names))] for row in rows]
 
 
-def parquet_metadata(engine: EngineConnections, path: str) -> FileSize:
+def parquet_metadata(engine: PortalEngine, path: str) -> FileSize:
     """The size of a Parquet file, as its metadata state it."""
     (row,) = engine.rows(
         "SELECT num_columns AS columns, num_rows AS rows, total_uncompressed_size AS bytes "
@@ -53,7 +53,7 @@ def parquet_metadata(engine: EngineConnections, path: str) -> FileSize:
     return FileSize(**row)
 
 
-def read_through(engine: EngineConnections, path: str, format_: str, max_rows: int, max_bytes: int) -> None:
+def read_through(engine: PortalEngine, path: str, format_: str, max_rows: int, max_bytes: int) -> None:
     """Read all of a file and keep nothing. The engine stops at more rows or bytes than these, as it holds them; of an
     INSERT it would count the bytes of the file."""
     engine.run(
@@ -62,7 +62,7 @@ def read_through(engine: EngineConnections, path: str, format_: str, max_rows: i
     )
 
 
-def uuid_columns(engine: EngineConnections, path: str, format_: str, names: Sequence[str]) -> set[str]:
+def uuid_columns(engine: PortalEngine, path: str, format_: str, names: Sequence[str]) -> set[str]:
     """Those of a file's text columns that hold UUIDs only."""
     if not names:
         return set()
@@ -72,7 +72,7 @@ def uuid_columns(engine: EngineConnections, path: str, format_: str, names: Sequ
     return _only_uuids(engine, file, likely, least=1) if likely else set()
 
 
-def _only_uuids(engine: EngineConnections, source: str, names: Iterable[str], *, least: int) -> set[str]:
+def _only_uuids(engine: PortalEngine, source: str, names: Iterable[str], *, least: int) -> set[str]:
     """The columns with at least so many values, all of them UUIDs."""
     names = list(names)
     expressions = ", ".join(
@@ -83,7 +83,7 @@ def _only_uuids(engine: EngineConnections, source: str, names: Iterable[str], *,
     return {name for number, name in enumerate(names) if row[f"c{number}"]}
 
 
-def date_columns(engine: EngineConnections, path: str, columns: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def date_columns(engine: PortalEngine, path: str, columns: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Those of a CSV file's columns that hold dates only, with the first and the last of them."""
     likely = [name for name, kind in columns.items() if kind.startswith("Nullable(Date")]
     if not likely:
@@ -100,7 +100,7 @@ def date_columns(engine: EngineConnections, path: str, columns: Mapping[str, str
     }
 
 
-def code_columns(engine: EngineConnections, path: str, columns: Mapping[str, str]) -> set[str]:
+def code_columns(engine: PortalEngine, path: str, columns: Mapping[str, str]) -> set[str]:
     """Those of a CSV file's columns that look like whole numbers and are none: 01234 and +49 would lose a sign."""
     numbers = [name for name, kind in columns.items() if kind == "Nullable(Int64)"]
     if not numbers:
@@ -115,7 +115,7 @@ def code_columns(engine: EngineConnections, path: str, columns: Mapping[str, str
 
 
 def load_file(
-    engine: EngineConnections,
+    engine: PortalEngine,
     table: str,
     path: str,
     format_: str,

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from memory_mcp.engines.chdb.client import EngineConnections
-from memory_mcp.engines.chdb.sql_policy import DATABASE
+from memory_mcp.engines.portal_engine import PortalEngine
 from memory_mcp.families.portals.model import METADATA
 from memory_mcp.families.portals.storage.rows import insert, replace_rows
 
@@ -15,7 +14,7 @@ _METADATA_COLUMNS = """(
 ) ENGINE = MergeTree() ORDER BY key"""
 
 
-def create_metadata(engine: EngineConnections, values: Mapping[str, str]) -> None:
+def create_metadata(engine: PortalEngine, values: Mapping[str, str]) -> None:
     engine.run(f"CREATE TABLE IF NOT EXISTS {METADATA} {_METADATA_COLUMNS}")
     known = metadata(engine)
     new = [{"key": key, "value": value} for key, value in values.items() if key not in known]
@@ -23,12 +22,12 @@ def create_metadata(engine: EngineConnections, values: Mapping[str, str]) -> Non
         insert(engine, METADATA, new)
 
 
-def metadata(engine: EngineConnections, database: str = DATABASE) -> dict[str, str]:
-    rows = engine.rows(f"SELECT key, argMax(value, updated_at) AS value FROM {database}.{METADATA} GROUP BY key")
+def metadata(engine: PortalEngine) -> dict[str, str]:
+    rows = engine.rows(f"SELECT key, argMax(value, updated_at) AS value FROM {METADATA} GROUP BY key")
     return {row["key"]: row["value"] for row in rows}
 
 
-def foreign_metadata(engine: EngineConnections, database: str, keys: Sequence[str], max_chars: int) -> dict[str, str]:
+def foreign_metadata(engine: PortalEngine, database: str, keys: Sequence[str], max_chars: int) -> dict[str, str]:
     """These values of the metadata in a file from elsewhere, whose table may have any size and any types. Values
     that are longer or no text are left out. Raises EngineError for a table of another form."""
     rows = engine.rows(
@@ -44,7 +43,7 @@ def foreign_metadata(engine: EngineConnections, database: str, keys: Sequence[st
     return {row["key"]: row["value"] for row in rows}
 
 
-def set_metadata(engine: EngineConnections, values: Mapping[str, str], gone: Sequence[str] = ()) -> None:
+def set_metadata(engine: PortalEngine, values: Mapping[str, str], gone: Sequence[str] = ()) -> None:
     """Set these values and drop others, in one step. Nothing of the former values stays on the disk."""
     replace_rows(
         engine,

@@ -6,18 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-from memory_mcp.engines.chdb.client import MAX_ATTEMPTS, EngineConnections, EngineError, EngineInterrupted
 from memory_mcp.engines.chdb.frames import UNFINISHED_COPY
-from memory_mcp.engines.chdb.sql_policy import DATABASE
+from memory_mcp.engines.portal_engine import MAX_ATTEMPTS, EngineError, EngineInterrupted, PortalEngine
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.portals.address import RowRange
 from memory_mcp.families.portals.model import Record, Table
 from memory_mcp.families.portals.storage.conditions import Condition
-from memory_mcp.families.portals.storage.expressions import STRICT_SETTINGS, UNKNOWN_TABLE, quote
+from memory_mcp.families.portals.storage.expressions import STRICT_SETTINGS, UNKNOWN_TABLE, quote, quote_table
 from memory_mcp.families.portals.storage.table_definitions import create_like, drop_table, row_count
 
 
-def insert(engine: EngineConnections, table: str, records: Sequence[Record]) -> int:
+def insert(engine: PortalEngine, table: str, records: Sequence[Record]) -> int:
     """All of them or none, once. Returns how many rows the table has now. The caller holds the portal's lock."""
     settings = ", ".join(f"{name} = {value}" for name, value in STRICT_SETTINGS.items())
     data = json.dumps(records, ensure_ascii=False, separators=(",", ":"))  # at once: three times as fast as one by one
@@ -40,7 +39,7 @@ def insert(engine: EngineConnections, table: str, records: Sequence[Record]) -> 
     raise Unavailable("The engine of this portal does not stay up. Look at the log; nothing was written.")
 
 
-def count(engine: EngineConnections, table: str, where: "Condition") -> int:
+def count(engine: PortalEngine, table: str, where: "Condition") -> int:
     (row,) = engine.rows(
         f"SELECT toUInt64(count()) AS count FROM {quote(table)} WHERE {where.sql} "
         "SETTINGS output_format_json_quote_64bit_integers = 0",
@@ -49,7 +48,7 @@ def count(engine: EngineConnections, table: str, where: "Condition") -> int:
     return int(row["count"])
 
 
-def delete(engine: EngineConnections, table: str, where: "Condition") -> None:
+def delete(engine: PortalEngine, table: str, where: "Condition") -> None:
     """Replace a table by a copy without the rows that match.
 
     A mutation (DELETE, ALTER TABLE … DELETE) would leave the values of the condition in a file, and the rows in parts
@@ -68,7 +67,7 @@ def delete(engine: EngineConnections, table: str, where: "Condition") -> None:
     )
 
 
-def replace_rows(engine: EngineConnections, table: str, rows: str, parameters: dict[str, Any]) -> None:
+def replace_rows(engine: PortalEngine, table: str, rows: str, parameters: dict[str, Any]) -> None:
     """Replace a table in one step by one that is made like it and has other rows. The former one is gone from the disk
     when this returns.
 
@@ -93,17 +92,17 @@ def replace_rows(engine: EngineConnections, table: str, rows: str, parameters: d
     raise Unavailable("The engine of this portal does not stay up. Look at the log, and see what is still there.")
 
 
-def _insertable_columns(engine: EngineConnections, table: str) -> list[str]:
+def _insertable_columns(engine: PortalEngine, table: str) -> list[str]:
     """Those that are stored and not computed."""
     rows = engine.rows(
-        "SELECT name FROM system.columns WHERE database = 'portal' AND table = {table:String} "
+        "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = {table:String} "
         "AND default_kind NOT IN ('MATERIALIZED', 'ALIAS', 'EPHEMERAL') ORDER BY position",
         {"table": table},
     )
     return [row["name"] for row in rows]
 
 
-def page(engine: EngineConnections, table: Table, wanted: RowRange) -> tuple[list[Record], bool]:
+def page(engine: PortalEngine, table: Table, wanted: RowRange) -> tuple[list[Record], bool]:
     """Some rows of a table, as a resource shows them, and whether rows were left out because they are too large."""
     moment = time_column(table)
     conditions = ["1"]
@@ -148,11 +147,11 @@ def whole_table(table: str) -> str:
     return f"SELECT * FROM {quote(table)}"
 
 
-def fill_table(engine: EngineConnections, table: str, statement: str, database: str = DATABASE) -> None:
+def fill_table(engine: PortalEngine, table: str, statement: str, database: str | None = None) -> None:
     """Insert into a table that is empty and that no other call uses. If it is interrupted, it begins again
     once: the engine may have ended because of another call."""
     try:
         engine.run_once(statement)
     except EngineInterrupted:
-        engine.run(f"TRUNCATE TABLE {database}.{quote(table)}")
+        engine.run(f"TRUNCATE TABLE {quote_table(table, database)}")
         engine.run_once(statement)
