@@ -161,6 +161,9 @@ bench-portals: setup ## Measure portals next to bare chDB and to SQLite
 bench-sync: setup ## Measure syncing next to writing, of 10k and 100k notes
 	$(BIN)/python -m benchmarks.sync $(ARGS)
 
+bench-growth: setup ## Measure searches, memory and disk from 1k to 1M memories (LOCOMO_PATH; ARGS="--sizes 1000 10000")
+	$(BIN)/python -m benchmarks.growth $(ARGS)
+
 bench-vectors: setup ## Measure exact vector search and its alternatives beyond 100k notes
 	$(BIN)/python -m benchmarks.vectors $(ARGS)
 

@@ -128,10 +128,10 @@ class Theirs:
         self.server = ServerProcess((_program("node"), script), quiet=True, MEMORY_FILE_PATH=str(file))
 
     def create(self, entities: Sequence[NewEntity]) -> Request:
-        return "create_entities", {"entities": [_their_entity(one) for one in entities]}
+        return "create_entities", {"entities": [their_entity(one) for one in entities]}
 
     def relate(self, relations: Sequence[NamedRelation]) -> Request:
-        return "create_relations", {"relations": [_their_relation(relation) for relation in relations]}
+        return "create_relations", {"relations": [their_relation(relation) for relation in relations]}
 
     def search(self, word: str) -> Request:
         return "search_nodes", {"query": word}
@@ -141,11 +141,11 @@ class Theirs:
         return seconds, _names(graph)
 
 
-def _their_entity(one: NewEntity) -> dict[str, Any]:
+def their_entity(one: NewEntity) -> dict[str, Any]:
     return {"name": one.name, "entityType": one.entity_type, "observations": list(one.observations)}
 
 
-def _their_relation(relation: NamedRelation) -> dict[str, Any]:
+def their_relation(relation: NamedRelation) -> dict[str, Any]:
     return {"from": relation.source, "to": relation.target, "relationType": relation.relation_type}
 
 
@@ -318,7 +318,7 @@ def _raced(start: Callable[[], Contender]) -> tuple[int, int]:
                 acknowledged.add(entity.name)
 
     sides = [start() for _ in range(WRITERS)]
-    shares = [list(_entities(Texts(SEED + 5 + number), WRITES, f"{number}-")) for number in range(WRITERS)]
+    shares = [list(made_entities(Texts(SEED + 5 + number), WRITES, f"{number}-")) for number in range(WRITERS)]
     threads = [threading.Thread(target=write, args=pair) for pair in zip(sides, shares, strict=True)]
     with ExitStack() as running:
         for side in sides:
@@ -335,27 +335,27 @@ def _raced(start: Callable[[], Contender]) -> tuple[int, int]:
 def _seeded(size: Size, folder: Path, count: int) -> tuple[Path, Path, Work]:
     """A data directory and a file with the same graph of this many entities, and what is to be done in it."""
     data_dir, file = folder / f"graph-{count}", folder / f"graph-{count}.jsonl"
-    entities = list(_entities(Texts(SEED), count))
+    entities = list(made_entities(Texts(SEED), count))
     names = [entity.name for entity in entities]
     # One more call of each is there to warm up.
-    relations = _relations(names, count * RELATIONS + size.relations + BATCH_SIZE)
+    relations = made_relations(names, count * RELATIONS + size.relations + BATCH_SIZE)
     seeded, further = relations[: count * RELATIONS], relations[count * RELATIONS :]
-    lines = [{"type": "entity", **_their_entity(entity)} for entity in entities]
-    lines += [{"type": "relation", **_their_relation(relation)} for relation in seeded]
+    lines = [{"type": "entity", **their_entity(entity)} for entity in entities]
+    lines += [{"type": "relation", **their_relation(relation)} for relation in seeded]
     file.write_text("\n".join(json.dumps(line) for line in lines), encoding="utf-8")
     _output(MEMORY_MCP, "graph", "import", file, "--project", PROJECT, "--data-dir", data_dir)
-    new = list(_entities(Texts(SEED + 1), size.entities + BATCH_SIZE, "new-"))
+    new = list(made_entities(Texts(SEED + 1), size.entities + BATCH_SIZE, "new-"))
     return data_dir, file, Work(new, further, _words(size.searches + 1))
 
 
-def _entities(texts: Texts, count: int, prefix: str = "") -> Iterator[NewEntity]:
+def made_entities(texts: Texts, count: int, prefix: str = "") -> Iterator[NewEntity]:
     choosing = random.Random(SEED)
     memories = texts.memories(count * OBSERVATIONS, prefix)
     for some in zip(*[memories] * OBSERVATIONS, strict=True):
         yield NewEntity(some[0].key, choosing.choice(KINDS), tuple(memory.content for memory in some))
 
 
-def _relations(names: Sequence[str], count: int) -> list[NamedRelation]:
+def made_relations(names: Sequence[str], count: int) -> list[NamedRelation]:
     """Between any two, none twice."""
     choosing = random.Random(SEED)
     relations: dict[NamedRelation, None] = {}

@@ -55,7 +55,7 @@ def notes_file(path: Path, count: int) -> None:
     if not stored.exists():
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            _write(Path(scratch) / path.name, count)
+            write(Path(scratch) / path.name, count, unit_vectors(count))
             for former in cache.glob(f"notes-{count}-*.db"):
                 former.unlink(missing_ok=True)
             (Path(scratch) / path.name).rename(stored)
@@ -75,17 +75,17 @@ def _version() -> str:
     return digest.hexdigest()[:16]
 
 
-def _write(path: Path, count: int) -> None:
+def write(path: Path, count: int, own: Floats) -> None:
     with closing(Database(path, schema.SCHEMA, backups=path.parent, durability="normal")) as db:
-        fill(db, count)
+        fill(db, count, own)
         index_merge = IndexMerge("notes_words", lambda: [db])
         for _ in range(MERGES):
             index_merge.merge()
 
 
-def fill(db: UserDatabase, count: int) -> None:
+def fill(db: UserDatabase, count: int, own: Floats | None = None) -> None:
     """Write this many notes, each with its own vector and most with one of their context."""
-    own = unit_vectors(count)
+    own = unit_vectors(count) if own is None else own
     with db.write() as tx:
         vectors.set_space(tx, SPACE, bytes(pack(unit_vectors(len(BACKGROUND), SEED + 2))))
     numbered = enumerate(Texts(SEED).notes(count))

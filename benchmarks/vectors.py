@@ -1,34 +1,49 @@
-"""What exact vector search costs as notes grow, and what would take its place: `make bench-vectors`."""
+"""What exact vector search costs as notes grow, next to what takes its place above 100,000: `make bench-vectors`.
+
+With --locomo, the notes are the turns of LoCoMo and, as filler, vectors mixed from them; the queries are its questions.
+"""
 
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one thread for both, as a server that shares two cores has
 
 import argparse
+import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from memory_mcp.services.search.vectors import Floats
+from benchmarks import growth
+from benchmarks.recall import read_conversations
+from memory_mcp.app import embedding_options
+from memory_mcp.services.embedding.builtin import Builtin
+from memory_mcp.services.search import sign_bits
+from memory_mcp.services.search.cosines import EstimatedCosines, KnownCosines, SortedRows
+from memory_mcp.services.search.ranking import CosineStatistics
+from memory_mcp.services.search.vectors import Bits, Floats
+from memory_mcp.settings import Settings
 
 DIMENSIONS = 384
 TOP = 10
-CANDIDATES = 800  # that the sign bits choose for exact scoring
 QUERIES = 30
+LOCOMO_QUERIES = 100
+BACKGROUND = np.full(8, 0.3, dtype=np.float32)  # of unrelated texts
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 SEED = 1
 
-Bits = NDArray[np.uint64]
-Search = Callable[[Floats], NDArray[np.int64]]
+Found = tuple[list[int], CosineStatistics]
+Search = Callable[[Floats], Found]
 
 
 @dataclass(frozen=True)
 class Measured:
     milliseconds: float  # of CPU for one question
     recall: float  # of the exact top 10
+    off: float  # the largest error of the mean (in deviations) or of the deviation (as a share) of all cosines
     megabytes: float
 
 
@@ -44,32 +59,31 @@ def texts_like(count: int, drawing: np.random.Generator) -> Floats:
     return vectors
 
 
-def sign_bits(vectors: Floats) -> Bits:
-    return np.packbits(vectors > 0, axis=-1).view(np.uint64)
+def bits_of(vectors: Floats, mean: Floats) -> Bits:
+    parts = [sign_bits.columns(vectors[start : start + 50_000], mean) for start in range(0, len(vectors), 50_000)]
+    return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 
 def exact(vectors: Floats) -> Search:
-    def search(query: Floats) -> NDArray[np.int64]:
-        return _best(vectors @ query, TOP)
+    owners = np.arange(len(vectors))
+
+    def search(query: Floats) -> Found:
+        cosines = KnownCosines(owners, SortedRows(owners), vectors @ query)
+        return cosines.nearest(TOP), cosines.statistics(None, BACKGROUND)
 
     return search
 
 
-def by_bits(vectors: Floats, bits: Bits) -> Search:
-    """The nearest in sign bits, then exactly among those."""
+def by_bits(vectors: Floats, bits: Bits, mean: Floats) -> Search:
+    """The nearest in bits, then exactly among those."""
+    owners = np.arange(len(vectors))
 
-    def search(query: Floats) -> NDArray[np.int64]:
-        differing = np.bitwise_count(bits ^ sign_bits(query)).sum(axis=1, dtype=np.int16)
-        candidates = _best(-differing, CANDIDATES)
-        return candidates[_best(vectors[candidates] @ query, TOP)]
+    def search(query: Floats) -> Found:
+        query_bits = sign_bits.columns(query[None], mean)[:, 0]
+        cosines = EstimatedCosines(owners, SortedRows(owners), query, vectors, bits, query_bits)
+        return cosines.nearest(TOP), cosines.statistics(None, BACKGROUND)
 
     return search
-
-
-def _best(scores: NDArray[np.generic], count: int) -> NDArray[np.int64]:
-    if len(scores) <= count:
-        return np.arange(len(scores))
-    return np.argpartition(scores, len(scores) - count)[-count:]
 
 
 def measured(search: Search, truth: Search, queries: Floats, megabytes: float) -> Measured:
@@ -77,33 +91,54 @@ def measured(search: Search, truth: Search, queries: Floats, megabytes: float) -
     started = time.process_time()
     found = [search(query) for query in queries]
     taken = time.process_time() - started
-    shared = [len(np.intersect1d(some, truth(query))) for some, query in zip(found, queries, strict=True)]
-    return Measured(1000 * taken / len(queries), sum(shared) / sum(map(len, found)), megabytes)
+    true = [truth(query) for query in queries]
+    shared = sum(len({*one} & {*other}) for (one, _), (other, _) in zip(found, true, strict=True))
+    pairs = [(one, other) for (_, one), (_, other) in zip(found, true, strict=True)]
+    off = max(max(abs(one.z(other.mean)), abs(one.deviation / other.deviation - 1)) for one, other in pairs)
+    return Measured(1000 * taken / len(queries), shared / TOP / len(queries), off, megabytes)
 
 
-def rows(sizes: tuple[int, ...]) -> Iterator[str]:
-    drawing = np.random.default_rng(SEED)
+def rows(sizes: Sequence[int], data: Callable[[int], tuple[Floats, Floats]]) -> Iterator[str]:
     for size in sizes:
-        vectors = texts_like(size, drawing)
-        bits = sign_bits(vectors)
-        chosen = vectors[drawing.integers(0, size, QUERIES)]
-        queries = chosen + 0.05 * drawing.standard_normal(chosen.shape, dtype=np.float32)
-        queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+        vectors, queries = data(size)
+        mean = vectors.mean(axis=0)
+        bits = bits_of(vectors, mean)
         one = measured(exact(vectors), exact(vectors), queries, vectors.nbytes / 1e6)
-        other = measured(by_bits(vectors, bits), exact(vectors), queries, bits.nbytes / 1e6)
+        other = measured(by_bits(vectors, bits, mean), exact(vectors), queries, bits.nbytes / 1e6)
         yield (
             f"| {size:,} | {one.milliseconds:.2f} | {one.megabytes:.0f} | {other.milliseconds:.2f} | "
-            f"{other.milliseconds / one.milliseconds:.2f} | {other.recall:.3f} | {other.megabytes:.0f} |"
+            f"{other.milliseconds / one.milliseconds:.2f} | {other.recall:.3f} | {other.off:.3f} | "
+            f"{other.megabytes:.0f} |"
         )
+
+
+def clumps(size: int) -> tuple[Floats, Floats]:
+    drawing = np.random.default_rng(SEED)
+    vectors = texts_like(size, drawing)
+    chosen = vectors[drawing.integers(0, size, QUERIES)]
+    queries = chosen + 0.05 * drawing.standard_normal(chosen.shape, dtype=np.float32)
+    return vectors, queries / np.linalg.norm(queries, axis=1, keepdims=True)
+
+
+def conversations(path: Path, size: int) -> tuple[Floats, Floats]:
+    """Turns of LoCoMo, and others mixed from them."""
+    embedder = Builtin(embedding_options(Settings()).model_folder)
+    questions = [question.text for one in read_conversations(path) for question in one.questions]
+    chosen = random.Random(SEED).sample(questions, LOCOMO_QUERIES)
+    return growth.mixed_vectors(growth.pool(growth.CACHE, path), size), np.stack(
+        [embedder.query(question) for question in chosen]
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="Only up to 100,000.")
-    sizes = SIZES[:3] if parser.parse_args().quick else SIZES
-    print("| notes | exact, CPU ms | MB | bits + rescoring, CPU ms | ratio | recall | MB more |")
-    print("|--:|--:|--:|--:|--:|--:|--:|")
-    for row in rows(sizes):
+    parser.add_argument("--locomo", type=Path, help="locomo10.json: real vectors instead of random ones")
+    options = parser.parse_args()
+    data = partial(conversations, options.locomo) if options.locomo else clumps
+    print("| notes | exact, CPU ms | MB | with bits, CPU ms | ratio | recall | statistics off | MB more |")
+    print("|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for row in rows(SIZES[:3] if options.quick else SIZES, data):
         print(row, flush=True)
 
 

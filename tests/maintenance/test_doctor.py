@@ -79,6 +79,15 @@ def damaged_cache(data_dir: Path) -> None:
     (data_dir / "stores.db").write_bytes(b"no database" * 999)
 
 
+def damaged_packed_vectors(data_dir: Path) -> None:
+    (data_dir / "notes.db-vectors").write_bytes(b"no vectors" * 999)
+    (data_dir / "notes.db-vectors").chmod(0o600)
+
+
+def packed_vectors_of_nothing(data_dir: Path) -> None:
+    (data_dir / "gone.db-vectors").touch(mode=0o600)
+
+
 REPAIRED: dict[str, tuple[str, Callable[[Path], object]]] = {
     "the words of the vault are gone": ("index", lambda d: sql(d / "memory.db", "DELETE FROM vault_words")),
     "the vault's index holds other texts": (
@@ -109,6 +118,8 @@ REPAIRED: dict[str, tuple[str, Callable[[Path], object]]] = {
     ),
     "a restore that was killed": ("leftover", abandoned_restore),
     "a damaged cache": ("cache", damaged_cache),
+    "damaged packed vectors": ("cache", damaged_packed_vectors),
+    "packed vectors without a database": ("cache", packed_vectors_of_nothing),
 }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from memory_mcp.clock import precise_stamp, stamp
@@ -104,6 +105,10 @@ class PoolStats:
 
 class UserDatabase(Protocol):
     """One user's rows of one kind: a SQLite file, or the rows of one tenant."""
+
+    @property
+    def path(self) -> Path | None:
+        """Of the file. None for rows of a database server."""
 
     def read(self) -> AbstractContextManager[Read]: ...
 

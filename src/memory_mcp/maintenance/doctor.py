@@ -153,6 +153,23 @@ class Doctor:
                         yield Finding("cache", finding.place, "problem", f"{found[0].message}. Stop the servers first")
                     else:
                         yield inspection.repair_finding(finding, partial(_delete_cache, file.path, file.lock))
+        yield from self._packed_vectors(inspection)
+
+    def _packed_vectors(self, inspection: Inspection) -> Iterator[Finding]:
+        """The files of packed vectors beside databases. One that only does not fit its database is written again."""
+        for tenant in self._layout.tenants():
+            for path in sorted(tenant.folder.glob(f"*{sibling_files.PACKED_VECTORS_SUFFIX}")):
+                from memory_mcp.services.search import packed_file  # imports NumPy
+
+                inspection.checked["caches"] += 1
+                if not sibling_files.database_of_packed_vectors(path).exists():
+                    message = "its database is gone"
+                elif not packed_file.is_sound(path):
+                    message = "it is damaged; it can be rebuilt"
+                else:
+                    continue
+                finding = Finding("cache", self._shown(path), "problem", message)
+                yield inspection.repair_finding(finding, partial(_delete_packed_vectors, path))
 
     # Leftovers of other processes
 
@@ -253,6 +270,11 @@ def _delete_cache(path: Path, lock: Path) -> None:
     """Delete a cache while no process writes to it. Servers that use it notice, and create it again."""
     with FileLock(lock).acquire():
         sibling_files.delete_database(path)
+
+
+def _delete_packed_vectors(path: Path) -> None:
+    with FileLock(sibling_files.packed_vectors_lock(path)).acquire():
+        path.unlink(missing_ok=True)
 
 
 def _delete_lock(path: Path) -> None:

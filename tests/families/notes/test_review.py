@@ -8,7 +8,9 @@ import pytest
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.families.notes.review import kind_of_pair
 from memory_mcp.services.embedding import worker
-from memory_mcp.services.search.vectors import Cosines, Floats, PackedVectors
+from memory_mcp.services.search.cosines import Cosines
+from memory_mcp.services.search.packed_vectors import PackedVectors
+from memory_mcp.services.search.vectors import Floats
 from tests.services.embedding.servers import needs_model, server
 
 ME = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.services.search.vectors import Cosines, PackedVectors, alike, pack, unit, unpack
+from memory_mcp.services.search.cosines import Cosines, KnownCosines
+from memory_mcp.services.search.packed_vectors import PackedVectors
+from memory_mcp.services.search.vectors import alike, pack, unit, unpack
 
 Vector = tuple[float, float, float]
 numbers = st.floats(-100, 100, width=32, allow_subnormal=False)
@@ -28,7 +30,7 @@ def cosines_of(ours: PackedVectors, query: tuple[float, ...]) -> Cosines:
 
 @given(steps, vectors)
 def test_packed_vectors_behave_like_a_dictionary(steps: list[tuple[int, list[Vector] | None]], query: Vector) -> None:
-    ours = PackedVectors(3)
+    ours = PackedVectors.empty(3)
     plain: dict[int, list[Vector]] = {}
     for id_, rows in steps:
         if rows is None:
@@ -52,7 +54,7 @@ def test_packed_vectors_behave_like_a_dictionary(steps: list[tuple[int, list[Vec
 
 @given(st.dictionaries(st.integers(0, 500), st.lists(vectors, min_size=1, max_size=4), max_size=60), vectors)
 def test_the_nearest_come_first_and_each_memory_once(plain: dict[int, list[Vector]], query: Vector) -> None:
-    ours = PackedVectors(3)
+    ours = PackedVectors.empty(3)
     for id_, rows in plain.items():
         put(ours, id_, [packed(row) for row in rows])
     found = cosines_of(ours, query)
@@ -75,14 +77,14 @@ def cosine(a: tuple[float, ...], b: tuple[float, ...]) -> float:
 
 def test_vectors_of_another_length_are_ignored() -> None:
     for other in (packed((1.0, 0.0)), b"bytes", b"", packed((1.0, float("nan"), 0.0))):
-        ours = PackedVectors(3)
+        ours = PackedVectors.empty(3)
         put(ours, 1, [packed((1.0, 0.0, 0.0))])
         put(ours, 1, [other])
         assert cosines_of(ours, (1.0, 0.0, 0.0)).of([1]) == {}
 
 
 def test_the_block_grows() -> None:
-    ours = PackedVectors(3)
+    ours = PackedVectors.empty(3)
     for id_ in range(1000):
         put(ours, id_, [packed((float(id_), 1.0, 0.0))])
     found = cosines_of(ours, (0.0, 1.0, 0.0))
@@ -96,7 +98,7 @@ def test_two_memories_are_alike_if_all_their_parts_are() -> None:
 
 
 def test_rows_in_order_are_found_by_their_owner() -> None:
-    found = Cosines.sorted(np.array([2, 5, 5, 9]), np.array([0.25, 0.5, 0.75, 1.0], dtype=np.float32))
+    found = KnownCosines.sorted(np.array([2, 5, 5, 9]), np.array([0.25, 0.5, 0.75, 1.0], dtype=np.float32))
     assert found.of([5, 9, 7]) == {5: (0.75, 1), 9: (1.0, 0)}
     assert found.rows_among([2, 5, 7]).tolist() == [0, 1, 2]
     assert (list(found.rows_of), len(found.rows_of)) == ([2, 5, 9], 3)
@@ -108,7 +110,7 @@ def test_a_vector_survives_packing() -> None:
 
 
 def test_a_memory_of_many_parts_does_not_crowd_out_the_others() -> None:
-    ours = PackedVectors(3)
+    ours = PackedVectors.empty(3)
     put(ours, 0, [packed((1.0, number / 1000, 0.0)) for number in range(600)])
     for id_ in range(1, 50):
         put(ours, id_, [packed((0.0, 1.0, float(id_)))])
@@ -116,6 +118,6 @@ def test_a_memory_of_many_parts_does_not_crowd_out_the_others() -> None:
 
 
 def test_equally_near_vectors_keep_their_order() -> None:
-    ours = PackedVectors(3)
+    ours = PackedVectors.empty(3)
     ours.put_all([(id_, packed((0.0, 1.0, float(id_ % 2)))) for id_ in range(2000)])
     assert cosines_of(ours, (0.0, 1.0, 0.0)).nearest(10) == list(range(0, 20, 2))

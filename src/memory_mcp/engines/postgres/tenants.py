@@ -43,6 +43,8 @@ class TenantRows:
     """One kind of rows of one tenant. Readers are never blocked; writers wait for these locks, which end with their
     transaction."""
 
+    path = None
+
     def __init__(
         self, pool: PostgresPool, tables: TableSet, tenant: str, *, durable: bool, locks: Sequence[str] = ()
     ) -> None:

@@ -1,4 +1,4 @@
-"""The files that SQLite keeps beside a database: its write-ahead log, the log's index, its rollback journal.
+"""The files beside a database: those of SQLite (its log, the index of the log, its journal), and a cache of ours.
 
 No other module knows their names.
 """
@@ -6,6 +6,7 @@ No other module knows their names.
 from pathlib import Path
 
 SUFFIXES = ("-journal", "-wal", "-shm")
+PACKED_VECTORS_SUFFIX = "-vectors"  # of a cache, which is written again if it is missing
 ORPHAN_SUFFIX = ".orphan"  # of a log that was renamed because it belonged to another file
 
 
@@ -15,6 +16,19 @@ def wal(path: Path) -> Path:
 
 def shm(path: Path) -> Path:
     return path.with_name(path.name + "-shm")
+
+
+def packed_vectors(path: Path) -> Path:
+    return path.with_name(path.name + PACKED_VECTORS_SUFFIX)
+
+
+def packed_vectors_lock(packed: Path) -> Path:
+    """The lock of those who write it."""
+    return packed.with_name(packed.name + ".lock")
+
+
+def database_of_packed_vectors(packed: Path) -> Path:
+    return packed.with_name(packed.name.removesuffix(PACKED_VECTORS_SUFFIX))
 
 
 def siblings(path: Path) -> list[Path]:
@@ -36,9 +50,10 @@ def delete_siblings(path: Path) -> None:
 
 
 def delete_database(path: Path) -> None:
-    """A file and its siblings. Only while no process has it open."""
+    """A file, its siblings and its cache. Only while no process has it open."""
     path.unlink(missing_ok=True)
     delete_siblings(path)
+    packed_vectors(path).unlink(missing_ok=True)
 
 
 def move_database(path: Path, target: Path) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def _open(context: Context) -> Notes:
     notes = Notes(context.user_databases(NOTES_FILE), context.changes, context.embedders, context.times)
     context.before_close(notes.index_merge.merge)
+    context.before_close(notes.close)
     return notes
 
 
@@ -77,6 +78,7 @@ notes = Family[Notes](
     prepare=lambda notes, users: notes.open_local(),
     start=lambda notes: notes.worker.start(),
     stop=lambda notes: notes.worker.stop(),
+    housekeeping=lambda notes: notes.maintain(),
     counts=_counts,
     last_writes=lambda notes, caller, limit: notes.reader.last_written(caller, limit),
     references=references.REFERENCES,

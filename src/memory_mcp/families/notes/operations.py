@@ -33,6 +33,13 @@ class Notes:
         self.index_merge = IndexMerge(index.TABLES.words.name, tenants.opened)
         changes.listen(self.index_merge.merge_if_due)
 
+    def maintain(self) -> None:
+        """Work that may wait: on the files of packed vectors."""
+        self._files.maintain()
+
+    def close(self) -> None:
+        self._files.erase_deleted()
+
     def open_local(self) -> None:
         """Open the local user's file now, so that a damaged or newer one is reported at the start."""
         self._files.of(LOCAL_USER)

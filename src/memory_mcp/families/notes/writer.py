@@ -103,10 +103,13 @@ class NoteWriter:
 
     def delete(self, caller: Caller, id_: str, *, soft: bool) -> Deleted:
         """Archive a note, or delete it permanently with its links and former versions."""
-        with self._db(caller).write() as tx:
+        file = self._files.of(caller.user)
+        with file.db.write() as tx:
             former = transactions.existing(tx, id_, caller.confined_to)
             remove = transactions.archive if soft else transactions.delete
             changed_meanwhile, linking = remove(tx, caller, former)
+        if not soft:
+            file.vectors.erase_deleted()
         self._files.worker.wake()
         if changed_meanwhile:
             self._events.publish(caller.user, changed_meanwhile, linked=linking, list_changed=True)
@@ -129,6 +132,7 @@ class NoteWriter:
                     kept += 1
         self._files.worker.wake()
         if deleted:
+            self._files.of(caller.user).vectors.erase_deleted()
             self._events.publish(caller.user, deleted, linked=linking, list_changed=True)
         return len(deleted), kept
 

@@ -32,6 +32,7 @@ def recall_over(families: Iterable[Family[Any]]) -> Family[Recall]:
         is_listed_first=True,
         start=lambda recall: recall.worker.start(),
         stop=Recall.stop,
+        housekeeping=lambda recall: recall.maintain(),
     )
     add_tools(recall, [family.name for family in families if family.groups or family.search])
     return recall
@@ -41,6 +42,7 @@ def _open(context: Context) -> Recall:
     """Recall over the enabled families, in their order."""
     search_index = SearchIndex(context.user_databases(RECALL_CACHE), context.embedders)
     index = RecallIndex(search_index)
+    context.before_close(search_index.close)
     groups = {name: found for name, one in context.opened.items() if (found := _groups(one))}
     for name, one in context.opened.items():
         if name in groups and one.family.on_purge:
@@ -59,6 +61,7 @@ def _open(context: Context) -> Recall:
         worker=search_index.worker,
         times=context.times,
         stop=index.stop,
+        maintain=search_index.maintain,
         families=served,
     )
 

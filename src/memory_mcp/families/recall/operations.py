@@ -66,10 +66,11 @@ class Recall:
         worker: EmbeddingWorker,
         times: TimeReader,
         stop: Callable[[], None],
+        maintain: Callable[[], None],
         families: Mapping[str, OpenFamily[Any]],
     ) -> None:
         """`families` are those that are searched. `update_index` does so for a family's texts, if these are
-        indexed, until `stop`; `worker` embeds them."""
+        indexed, until `stop`; `worker` embeds them. `maintain` is work on the index that may wait."""
         self.worker = worker
         self.times = times
         self._has_undated = has_undated
@@ -77,6 +78,7 @@ class Recall:
         self._indexers = {family: BackgroundIndexer(own) for family, own in update_index.items()}
         self._slots = {family: threading.Semaphore(MAX_RUNNING_SEARCHES) for family in find}
         self._stop = stop
+        self.maintain = maintain
         self._families = families
 
     def open(self, caller: Caller, session: Session, ref: str, offset: int) -> OpenedPage:

@@ -38,7 +38,7 @@ from memory_mcp.services.search.vector_cache import VectorCache
 from memory_mcp.services.sessions import Session, Sessions
 
 if TYPE_CHECKING:
-    from memory_mcp.services.search.vectors import Cosines
+    from memory_mcp.services.search.cosines import Cosines
 
 BULK_RULE = "Bulk vault prune requires at least one filter."  # the spec's words
 MAX_BY_WORDS = 200  # candidates of each kind of search
@@ -313,8 +313,8 @@ class Vault:
     @contextmanager
     def _cosines(self, tx: Read, caller: Caller, vector: tuple[float, ...]) -> "Iterator[Cosines]":
         """Of every memory that has a vector. Valid until the block ends."""
-        from memory_mcp.services.search.vectors import (  # NumPy: only searches with vectors need it
-            Cosines,
+        from memory_mcp.services.search.cosines import KnownCosines  # NumPy: only searches with vectors need it
+        from memory_mcp.services.search.vectors import (
             pack,
             unit,
             unpack,
@@ -322,7 +322,7 @@ class Vault:
 
         query = unit(unpack(storage.packed(vector)))
         if tx.multiplies_vectors:
-            yield Cosines.sorted(*storage.cosines(tx, pack(query)))
+            yield KnownCosines.sorted(*storage.cosines(tx, pack(query)))
             return
         followed = self._followed.setdefault(caller.user, VectorCache())
         with followed.vectors(tx.generation, self._dimensions, partial(storage.changed_vectors, tx)) as vectors:

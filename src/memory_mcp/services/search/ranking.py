@@ -42,10 +42,14 @@ class CosineStatistics:
     @classmethod
     def of(cls, notes: "Floats", background: "Floats") -> "CosineStatistics":
         """From the notes and, so that a few notes are enough, some unrelated texts."""
-        count = len(notes) + len(background)
-        total = float(notes.sum(dtype=float) + background.sum(dtype=float))
-        squares = float((notes @ notes) + (background @ background))
-        mean = total / count
+        return cls.of_sums(len(notes), float(notes.sum(dtype=float)), float(notes @ notes), background)
+
+    @classmethod
+    def of_sums(cls, count: int, total: float, squares: float, background: "Floats") -> "CosineStatistics":
+        """The same, from the sums of the notes' cosines and of their squares."""
+        count += len(background)
+        mean = (total + float(background.sum(dtype=float))) / count
+        squares += float(background @ background)
         return cls(mean, max(math.sqrt(max(0.0, squares / count - mean**2)), 0.01))
 
     def z(self, cosine: float) -> float:

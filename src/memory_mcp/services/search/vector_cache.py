@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from memory_mcp.services.search.vectors import PackedVectors
+    from memory_mcp.services.search.packed_vectors import PackedVectors
 
 BATCH_SIZE = 2048  # vectors packed at a time
 MAX_CACHED_BYTES = 256 * 1024 * 1024  # of the caches of many users together, where the database can do without them
@@ -34,15 +34,25 @@ class VectorCache:
         packed = self._packed
         return packed.size if packed else 0
 
+    def is_loaded(self, origin: object) -> bool:
+        return self._packed is not None and self._origin == origin
+
+    def load(self, origin: object, packed: "PackedVectors", reached: int) -> None:
+        """Use vectors that were packed elsewhere, with all changes until `reached`."""
+        with self._lock:
+            self._packed, self._origin, self._reached = packed, origin, reached
+
     @contextmanager
     def vectors(self, origin: object, dimensions: int, changed: Changed) -> Iterator["PackedVectors"]:
         """The current vectors, until the block ends. For another origin the copy is rebuilt."""
         with self._lock:
             packed = self._packed
             if packed is None or origin != self._origin:
-                from memory_mcp.services.search.vectors import PackedVectors  # imports NumPy, only if there are vectors
+                from memory_mcp.services.search.packed_vectors import (
+                    PackedVectors,
+                )  # imports NumPy, only if there are vectors
 
-                packed = self._packed = PackedVectors(dimensions)
+                packed = self._packed = PackedVectors.empty(dimensions)
                 self._origin, self._reached = origin, 0
             self.is_loading = not self._reached
             try:

@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 from memory_mcp.engines.transactions import UserDatabase, UserDatabases
+from memory_mcp.errors import Unavailable
 from memory_mcp.services.embedding import Embedders, EmbeddingWorker, QueryVectors
 from memory_mcp.services.search.vector_cache import CacheBudget
 from memory_mcp.services.search_index.embedding_queue import EmbeddingQueue
@@ -49,7 +51,7 @@ class IndexFiles:
         with self._lock:
             if user not in self._files:
                 queue = EmbeddingQueue(db, self.tables, self._read_texts, partial(self._notify, user))
-                self._files[user] = IndexFile(db, VectorSearch(self.tables, self._cache_budget), queue)
+                self._files[user] = IndexFile(db, VectorSearch(db, self.tables, self._cache_budget), queue)
                 self.worker.wake()
             return self._files[user]
 
@@ -60,6 +62,17 @@ class IndexFiles:
     def existing(self) -> list[IndexFile]:
         """The open files that still exist: opening the file of a deleted user would create it again."""
         return [file for user, file in list(self._files.items()) if self._tenants.exists(user)]
+
+    def maintain(self) -> None:
+        """Erase deleted vectors from the files of packed vectors, and write those again that are far behind."""
+        for file in self.existing():
+            with suppress(Unavailable):
+                file.vectors.maintain()
+
+    def erase_deleted(self) -> None:
+        """Erase deleted vectors from the files of packed vectors."""
+        for file in self.existing():
+            file.vectors.erase_deleted()
 
     def recreate(self, user: str) -> None:
         """Delete a user's file, which is a cache; the next use creates an empty one."""

@@ -113,6 +113,14 @@ class SearchIndex:
             with file.db.write() as tx:
                 tx.texts(self._files.tables.words).optimize()
             file.db.erase_deleted()
+            file.vectors.erase_deleted()
+
+    def maintain(self) -> None:
+        """Work that may wait: on the files of packed vectors."""
+        self._files.maintain()
+
+    def close(self) -> None:
+        self._files.erase_deleted()
 
     def has_undated(self, user: str, group_prefix: str) -> bool:
         """Whether a text in these groups has no time."""

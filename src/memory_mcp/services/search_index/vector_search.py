@@ -1,21 +1,29 @@
 """How near texts are to a query in meaning."""
 
+import logging
+import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from memory_mcp.engines.transactions import Read
+from memory_mcp.engines.transactions import Read, UserDatabase
+from memory_mcp.errors import Unavailable
 from memory_mcp.services.embedding import QueryVectors, RelevanceFloor, Space, floor_of
 from memory_mcp.services.search import ranking
 from memory_mcp.services.search.vector_cache import CacheBudget, VectorCache
+from memory_mcp.services.search_index import vector_file
 from memory_mcp.services.search_index.storage import vectors
 from memory_mcp.services.search_index.storage.vectors import VectorTable
 from memory_mcp.services.search_index.tables import Tables
+from memory_mcp.services.search_index.vector_file import VectorFile
 
 if TYPE_CHECKING:
-    from memory_mcp.services.search.vectors import Cosines, Floats
+    from memory_mcp.services.search.cosines import Cosines
+    from memory_mcp.services.search.vectors import Floats
+
+log = logging.getLogger(__name__)
 
 MIN_DUPLICATE_COSINE = 0.95  # from which on two texts count as duplicates
 MAX_DUPLICATES = 500
@@ -55,11 +63,30 @@ class Nearness:
 class VectorSearch:
     """The vectors in one file, or of one user in a database."""
 
-    def __init__(self, tables: Tables, budget: CacheBudget) -> None:
+    def __init__(self, db: UserDatabase, tables: Tables, budget: CacheBudget) -> None:
         """`budget`: of caches where the database itself can multiply vectors."""
         self._table = VectorTable(tables)
         self._cache = VectorCache()
         self._budget = budget
+        self._file = VectorFile(db, db.path, tables) if db.path else None
+        self._loading = threading.Lock()
+
+    def maintain(self) -> None:
+        """Erase deleted vectors from the file of packed vectors, and write it again if it is far behind."""
+        if self._file is None:
+            return
+        self.erase_deleted()
+        if self._file.renew() and (found := self._file.load()):
+            self._cache.load(*found)
+
+    def erase_deleted(self) -> None:
+        """Erase deleted vectors from the file of packed vectors, now or, if that fails, the next time."""
+        if self._file is None:
+            return
+        try:
+            self._file.erase_deleted()
+        except (Unavailable, OSError) as exc:
+            log.warning("Deleted vectors are still in a file, which is tried again: %s", exc)
 
     def near(
         self,
@@ -83,8 +110,8 @@ class VectorSearch:
         background = unpack(packed).reshape(-1, space.dimensions) @ vector
         with self._cosines(tx, space, [vector]) as (cosines,):
             rows = None if flags is None else cosines.rows_allowed(flags)
-            usual = ranking.CosineStatistics.of(cosines.values if rows is None else cosines.values[rows], background)
-            count = len(cosines.values) if rows is None or is_partial else len(rows)
+            usual = cosines.statistics(rows, background)
+            count = len(cosines.owners) if rows is None or is_partial else len(rows)
             nearest = cosines.nearest(limit, rows)
             found = cosines.of({*candidates, *nearest})
         own = {seq: usual.z(cosine) for seq, (cosine, _) in found.items()}
@@ -152,11 +179,21 @@ class VectorSearch:
         if tx.multiplies_vectors and not self._budget.admits(self._cache):
             yield [self._table.all_cosines(tx, pack(query)) for query in queries]
             return
+        self._load(tx, space)
         changed = partial(self._table.changed, tx)
-        with self._cache.vectors((tx.generation, space), space.dimensions, changed) as packed:
+        with self._cache.vectors(vector_file.origin(tx, space), space.dimensions, changed) as packed:
             yield packed.cosines_of(queries)
         if tx.multiplies_vectors:
             self._budget.record_use(self._cache)
+
+    def _load(self, tx: Read, space: Space) -> None:
+        """Load the packed vectors from their file, unless they are there: else all would be read one by one."""
+        origin = vector_file.origin(tx, space)
+        if self._file is None or self._cache.is_loaded(origin):
+            return
+        with self._loading:
+            if not self._cache.is_loaded(origin) and (found := self._file.load()):
+                self._cache.load(*found)
 
     def _context(self, tx: Read, seqs: Sequence[int], query: "Floats") -> dict[int, float]:
         """The cosine of each of these texts together with the one before it."""
@@ -167,10 +204,9 @@ class VectorSearch:
 
 def _near_first_chunk(cosines: "Cosines", seq: int, min_cosine: float) -> dict[int, tuple[float, int]]:
     """(cosine, number of chunks) of the texts with as many chunks as this one that have a near one, nearest first."""
-    import numpy as np
-
-    near = cosines.nearest(MAX_DUPLICATES, np.flatnonzero(cosines.values >= min_cosine))
+    near = cosines.nearest(MAX_DUPLICATES, min_cosine=min_cosine)
     rows = {one: cosines.rows_of.get(one, ()) for one in (seq, *near)}
     count = len(rows[seq])
     same = [other for other in near if other != seq and len(rows[other]) == count]
-    return {other: (float(cosines.values[rows[other][0]]), count) for other in same}
+    values = cosines.at_rows([rows[other][0] for other in same])
+    return {other: (value, count) for other, value in zip(same, values, strict=True)}

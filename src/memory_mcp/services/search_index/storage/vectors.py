@@ -11,7 +11,7 @@ from memory_mcp.services.search_index.storage.queue import EmbedQueue
 from memory_mcp.services.search_index.tables import Tables
 
 if TYPE_CHECKING:
-    from memory_mcp.services.search.vectors import Cosines
+    from memory_mcp.services.search.cosines import Cosines
 
 MAX_CHUNKS = 1 << 16  # of a text
 CHANGES_PER_PAGE = 1000
@@ -101,7 +101,7 @@ class VectorTable:
 
     def all_cosines(self, tx: Read, query: Packed) -> "Cosines":
         """Of every chunk of every text, computed by the database."""
-        from memory_mcp.services.search.vectors import Cosines
+        from memory_mcp.services.search.cosines import KnownCosines
 
         numbers, cosines = tx.cosines(
             f"SELECT {self.tables.owner} * {MAX_CHUNKS} + part, vector FROM {self.tables.vectors} WHERE part >= 0",
@@ -109,7 +109,7 @@ class VectorTable:
             query,
         )
         order = numbers.argsort()
-        return Cosines.sorted(numbers[order] // MAX_CHUNKS, cosines[order])
+        return KnownCosines.sorted(numbers[order] // MAX_CHUNKS, cosines[order])
 
     def chunks(self, tx: Read, seq: int) -> list[Packed]:
         rows = tx.all(
