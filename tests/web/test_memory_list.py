@@ -262,6 +262,23 @@ def test_hits_that_have_none_of_the_words_can_be_left_out(page: Page) -> None:
     expect(found).to_have_count(3)
 
 
+def test_filtered_notes_that_have_none_of_the_words_can_be_left_out(page: Page) -> None:
+    def found(route: Route) -> None:
+        notes = route.fetch().json()["notes"]
+        assert [note["why"] for note in notes] == ["its words"] * len(notes)
+        route.fulfill(json={"notes": [note | {"why": "its meaning"} for note in notes[:3]] + notes[3:5], "next": None})
+
+    page.route(re.compile(r"/api/notes\?"), found)
+    page.goto("/memories?q=topic&namespace=area1")
+    found_notes = page.get_by_role("list", name="Found").get_by_role("listitem")
+    expect(found_notes.filter(has_text="similar in meaning")).to_have_count(3)
+    page.get_by_label("Only with these words").check()
+    expect(found_notes).to_have_count(2)
+    expect(page.get_by_text("2 memories", exact=True)).to_be_visible()
+    page.go_back()
+    expect(found_notes).to_have_count(5)
+
+
 def test_the_timeline_leads_to_the_notes_of_a_time(page: Page, site: Site, tmp_path: Path) -> None:
     written = [{"memory": f"Old {year}", "created_at": f"{year}-03-05T12:00:00Z"} for year in range(2019, 2024)]
     (tmp_path / "mem0.json").write_text(json.dumps(written), encoding="utf-8")

@@ -77,13 +77,14 @@ export async function search(key: string, query: ListQuery): Promise<SearchResul
   }
 }
 
-/** A page of notes. Those that fit a search best are sorted all together. */
+/** A page of notes. Those that fit a search best are sorted, and chosen by their words, all together. */
 async function notesPart(query: ListQuery, offset: number): Promise<Hit[]> {
-  if (!isSortedHere(query)) return listNotes(query, offset, PAGE_SIZE)
-  return sorted(await listNotes(query, 0, MAX_PER_REQUEST), query.order)
+  if (!isOnePage(query)) return listNotes(query, offset, PAGE_SIZE)
+  const hits = await listNotes(query, 0, MAX_PER_REQUEST)
+  return sorted(query.onlyWords ? hits.filter((hit) => !isFoundByMeaning(hit)) : hits, query.order)
 }
 
-export const isSortedHere = (query: ListQuery) => isRanked(query) && query.order !== 'best'
+export const isOnePage = (query: ListQuery) => isRanked(query) && (query.order !== 'best' || query.onlyWords)
 
 async function listNotes({ q, filters, order }: ListQuery, offset: number, limit: number): Promise<Hit[]> {
   const query = { q, offset, limit, ...notesQuery(filters), ...(order === 'best' ? {} : { order }) }
@@ -117,6 +118,7 @@ const noteHit = (note: Schemas['NoteListed']): Hit => ({
   namespace: note.namespace,
   source: note.source,
   updated_at: note.updated_at,
+  why: note.why ?? undefined,
 })
 
 async function recall({ q, family, filters: { tag }, order, onlyWords }: ListQuery) {

@@ -15,7 +15,7 @@ from memory_mcp.clock import precise_stamp
 from memory_mcp.errors import AppError
 from memory_mcp.families.family import LastWrite
 from memory_mcp.families.notes.list_model import ListedPart, Order
-from memory_mcp.families.notes.model import Filter, NoteQuery, NoteState, Source, UpdatedCursor
+from memory_mcp.families.notes.model import Filter, NoteHit, NoteQuery, NoteState, Source, UpdatedCursor
 from memory_mcp.families.notes.review import COUNTED_STATES
 from memory_mcp.families.recall.origins import origins_of
 from memory_mcp.families.recall.references import family_of, open_reference
@@ -126,7 +126,7 @@ def list_notes(app: TheApp, person: ThePerson, wanted: Annotated[NotesPart, Quer
         hits, _ = app.notes.reader.hits(
             person, NoteQuery(words, wanted.filter(), "hybrid", wanted.limit, wanted.offset)
         )
-        return NotesPage(notes=[NoteListed.model_validate(vars(hit)) for hit in hits], next=None)
+        return NotesPage(notes=[_hit_listed(hit) for hit in hits], next=None)
     after = read_cursor(wanted.after) if wanted.after else None
     part = ListedPart(wanted.limit, after, wanted.offset, wanted.order, words, wanted.archived)
     found, following = app.notes.reader.page(person, wanted.filter(), part)
@@ -134,6 +134,12 @@ def list_notes(app: TheApp, person: ThePerson, wanted: Annotated[NotesPart, Quer
         notes=[NoteListed.model_validate(vars(note)) for note in found],
         next=write_cursor(following) if following else None,
     )
+
+
+def _hit_listed(hit: NoteHit) -> NoteListed:
+    parts = hit.score_breakdown
+    why = "its words" if parts and parts.lexical else "its meaning"
+    return NoteListed.model_validate({**vars(hit), "why": why})
 
 
 @user_router.get("/notes/titles", responses=refusals(422))

@@ -239,6 +239,7 @@ class NoteListed(BaseModel):
     importance: float
     updated_at: str
     source: Source
+    why: str | None = Field(None, description="By what a search found it: its words or its meaning.")
 
 
 class TitlesShown(BaseModel):

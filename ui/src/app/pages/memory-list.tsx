@@ -13,7 +13,7 @@ import {
   allNotes,
   isFoundByMeaning,
   isRanked,
-  isSortedHere,
+  isOnePage,
   listKind,
   MAX_MIXED,
   ORDERS,
@@ -182,7 +182,7 @@ function Results({ query, list, result, total, page }: ResultsProps) {
               isArchived={Boolean(filters.archived)}
             />
             <span class="space" />
-            {listKind(query) === 'hits' && <OnlyWords query={query} result={result} />}
+            {isRanked(query) && <OnlyWords query={query} result={result} />}
             <ListCount shown={result.hits.length} total={total} page={page} isSearch={Boolean(q)} />
             {isRanked(query) && <OrderChoice orders={SEARCH_ORDERS} order={query.order} />}
             {listKind(query) === 'notes' && !q && <OrderChoice orders={ORDERS} order={query.order} />}
@@ -194,7 +194,7 @@ function Results({ query, list, result, total, page }: ResultsProps) {
             </p>
           )}
           <HitList result={result} query={q} page={page} list={list} />
-          {listKind(query) !== 'hits' && !isSortedHere(query) && <Pager page={page} total={total} isFull={isFull} />}
+          {listKind(query) !== 'hits' && !isOnePage(query) && <Pager page={page} total={total} isFull={isFull} />}
           {!q && !family && !hasFilters && total === MAX_MIXED && (
             <p class="mut">These are the latest {number(MAX_MIXED)}. Search, or choose a kind, for older ones.</p>
           )}
