@@ -77,6 +77,7 @@ async def test_the_names_of_the_specification_are_listed_where_they_are_wanted(t
                 assert (await refusal(client, name, portalUri="mem://a/b"))["error"] == "not_found"
 
 
+@FILES_ONLY  # imports
 async def test_a_call_works_under_either_name(client: Client, table: str) -> None:
     uri = {"portalUri": PORTAL}
     written = await call(client, "memory/write", **uri, table=table, data=[{"n": 1}, {"n": 2}])

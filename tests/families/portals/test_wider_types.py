@@ -357,6 +357,7 @@ async def test_an_import_widens_columns_as_a_write_does(app: App, client: Client
         ("csv", "n\n9007199254740993\n2.5\n"),
     ],
 )
+@FILES_ONLY  # imports
 async def test_an_import_that_is_refused_widens_nothing(
     app: App, client: Client, table: str, format_: str, content: str
 ) -> None:
