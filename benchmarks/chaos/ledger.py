@@ -17,7 +17,7 @@ from memory_mcp import settings
 from memory_mcp.app import open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 
-REPAIRABLE = ("lock", "leftover", "cache")  # they hold no memories: the doctor names and removes them
+REPAIRABLE = ("lock", "leftover", "cache", "journal")  # they hold no memories: the doctor names and repairs them
 FAMILIES = ("vault", "notes", "stores", "graph", "portals")
 PORTAL = "mem://chaos/one"
 BUSY_TIMEOUT_MS = 30_000

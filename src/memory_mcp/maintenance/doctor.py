@@ -129,6 +129,11 @@ class Doctor:
                 found = [Fault("its full-text index is incomplete", "words")]
         except AppError as exc:
             found = [Fault(f"it cannot be opened ({exc.message})")]
+        if file.kind.may_lose_last_writes and any(fault.is_empty for fault in found):
+            message = f"{integrity.EMPTY}; no memory is lost, only who wrote what"
+            finding = Finding("journal", file.name, "problem", message)
+            yield inspection.repair_finding(finding, partial(_recreate, inspection, file))
+            return
         indexes = {fault.index for fault in found if fault.index}
         if found and indexes and all(fault.index for fault in found):
             message = "; ".join(fault.message for fault in found[: integrity.MAX_PROBLEMS])
@@ -267,7 +272,7 @@ def _rebuild_index(inspection: Inspection, file: DatabaseFile) -> None:
 
 
 def _delete_cache(path: Path, lock: Path) -> None:
-    """Delete a cache while no process writes to it. Servers that use it notice, and create it again."""
+    """Delete a file that can be created again while no process writes to it. Servers that use it do that."""
     with FileLock(lock).acquire():
         sibling_files.delete_database(path)
 
@@ -275,6 +280,12 @@ def _delete_cache(path: Path, lock: Path) -> None:
 def _delete_packed_vectors(path: Path) -> None:
     with FileLock(sibling_files.packed_vectors_lock(path)).acquire():
         path.unlink(missing_ok=True)
+
+
+def _recreate(inspection: Inspection, file: DatabaseFile) -> None:
+    """Create an empty file again. Servers that use it notice."""
+    _delete_cache(file.path, file.lock)
+    inspection.open_file(file.kind, file.path, lock=file.lock).close()
 
 
 def _delete_lock(path: Path) -> None:

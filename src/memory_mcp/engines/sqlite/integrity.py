@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from memory_mcp.engines.sqlite.migrations import Schema
 from memory_mcp.errors import AppError, Unavailable, Unusable
 
 MAX_PROBLEMS = 5  # reported for one file
+EMPTY = "it is empty, as a full disk or a power cut leaves a file"
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,11 @@ class Fault:
     message: str
     index: str | None = None  # the full-text index to be rebuilt, if that is all
     details: tuple[str, ...] = ()  # in the words of SQLite
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is in the file, not even tables."""
+        return self.message == EMPTY
 
 
 def check_copy(path: Path, schema: Schema) -> str | None:
@@ -42,6 +48,9 @@ def check_copy(path: Path, schema: Schema) -> str | None:
 def faults(path: Path, schema: Schema, lock_path: Path) -> Iterator[Fault]:
     """All problems of a file that others may be using. Nothing is changed."""
     lock = FileLock(lock_path)
+    if _is_blank(path):
+        yield Fault(EMPTY)
+        return
     try:
         connection = _connect(path, lock)
     except AppError as exc:
@@ -123,6 +132,13 @@ def _index_error(connection: apsw.Connection, index: str) -> str | None:
     return None
 
 
+def _is_blank(path: Path) -> bool:
+    """Whether a file has no bytes, or zeros only. False for one that cannot be read."""
+    with suppress(OSError), path.open("rb") as file:
+        return not any(any(block) for block in iter(lambda: file.read(64 * 1024), b""))
+    return False
+
+
 def is_current(path: Path, schema: Schema, lock_path: Path) -> bool:
     """Whether a file can be opened without changing it: it has the schema of this program. Raises Unavailable for one
     that cannot be read, or whose lock is not free in time."""
@@ -148,7 +164,7 @@ def _is_of_another_kind(connection: apsw.Connection, schema: Schema) -> str | No
     if version and connection.pragma("application_id") != schema.application_id:
         return "it is a file of another kind"
     if not version and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall():
-        return "it is empty, as a full disk or a power cut leaves a file"
+        return EMPTY
     return None
 
 
