@@ -23,6 +23,7 @@ MAX_INPUT_BYTES = 4096
 INPUT_TIMEOUT_S = 10  # for one input; longer is a failure
 MAX_MEMORY_MB = 2048
 _DONE = re.compile(r"^Done (\d+) runs? in", re.MULTILINE)
+_PROGRESS = re.compile(r"^#(\d+)\t", re.MULTILINE)  # of a process that was ended
 _COVERED = re.compile(r"cov: (\d+) ")
 
 
@@ -34,6 +35,7 @@ class Fuzzed:
     added: int
     failures: list[Path]
     log: str
+    status: int  # of a process that ended without a failure, it says which signal or error ended it
 
 
 def main() -> None:
@@ -45,9 +47,9 @@ def main() -> None:
     print_table(f"Fuzzed for {share} s each", [("parser", "inputs", "edges", "kept", "failed"), *rows])
     print(f"{sum(one.runs for one in fuzzed):,} inputs in all")
     for one in fuzzed:
-        if one.failures:
-            print(f"\n{one.name}:\n{one.log[-3000:]}")
-    if any(one.failures for one in fuzzed):
+        if one.failures or one.status:
+            print(f"\n{one.name} ended with status {one.status}:\n{one.log[-3000:]}")
+    if any(one.failures or one.status for one in fuzzed):
         raise SystemExit(1)
 
 
@@ -82,10 +84,9 @@ def _fuzz(name: str, seconds: int, *, keep: bool) -> Fuzzed:
             short = sorted((one for one in found if len(one) <= corpus_files.MAX_KEPT_BYTES), key=len)
             step = max(1, len(short) // corpus_files.MAX_KEPT)
             added += corpus_files.add(name, short[::step][: corpus_files.MAX_KEPT])
-    if done.returncode and not failures:
-        raise SystemExit(f"{name} did not run:\n{done.stderr[-3000:]}")
-    runs, covered = _DONE.search(done.stderr), _COVERED.findall(done.stderr)
-    return Fuzzed(name, int(runs[1]) if runs else 0, max(map(int, covered), default=0), added, failures, done.stderr)
+    runs = [int(found[1]) for found in (_DONE.search(done.stderr), *_PROGRESS.finditer(done.stderr)) if found]
+    covered = max(map(int, _COVERED.findall(done.stderr)), default=0)
+    return Fuzzed(name, max(runs, default=0), covered, added, failures, done.stderr, done.returncode)
 
 
 if __name__ == "__main__":
