@@ -76,10 +76,11 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "store_access category_indexes journal_items listings operations edits references maintenance family tools",
     "graph": "model storage journal_items adoption schema answers exchange databases files projects transfer "
     "operations edits references picture maintenance family tools",
-    "portals": "model address allowed_folders answers downloads folders inference wider_types storage "
-    "cross_portal_query journal limits import_context archive_imports text_files inspection exports usage "
-    "portal_registry server_portals zip_files record_writer record_imports transfer_folders query_errors file_imports "
-    "file_exports query_results operations composition search_texts resources references maintenance family tools",
+    "portals": "model address allowed_folders answers downloads folders inference wider_types storage schema "
+    "cross_portal_query journal journal_items limits import_context archive_imports text_files inspection "
+    "exports usage portal_registry server_portals zip_files record_writer record_imports transfer_folders query_errors "
+    "file_imports file_exports query_results operations composition search_texts resources references "
+    "maintenance family tools",
     "recall": "model background pages origins references overview operations index latest counts tools family",
 }
 READERS = {  # of importers, one for each foreign format

@@ -211,6 +211,61 @@ def test_answers_say_who_wrote(memory: Memory) -> None:
     assert {one["name"]: one["origin"] for one in read_all["entities"]} == {"Berta": "mallory; alice", "X": "mallory"}
 
 
+def test_lists_and_resources_say_who_wrote(memory: Memory) -> None:
+    mallory, alice = memory.client("mallory"), memory.client("a" * 100)
+    note = poison(mallory)
+    mine = str(alice.call("memory_create", content="Mine")["id"])
+    alice.call("add_memory", store="home", path="money/tea", content="green")
+    alice.call("commit_memory", scope="vault", key="tea", content="green")
+    short = "a" * 59 + "…"  # one of many
+
+    assert {one["id"]: one["origin"] for one in alice.call("memory_recent")["memories"]} == {
+        note: "mallory",
+        mine: short,
+    }
+    listed = alice.call("list_memories", store="home", category="money")["memories"]
+    recent = alice.call("cortex_get_recent_memories", store="home")["memories"]
+    assert {one["path"]: one["origin"] for one in listed} == {"money/bank": "mallory", "money/tea": short}
+    assert {one["path"]: one["origin"] for one in recent} == {"money/bank": "mallory", "money/tea": short}
+
+    def meta(uri: str) -> Any:
+        (content,) = alice.ask("resources/read", {"uri": uri})["result"]["contents"]
+        assert "origin" not in content["text"]  # the specification has its shape
+        return content["_meta"]
+
+    assert meta("memory://vault/bank")["memory-mcp/origin"] == "mallory"
+    assert meta("memory://vault")["memory-mcp/origins"] == {"bank": "mallory", "tea": short}
+    for uri in ("memory://recent", "memory://namespace/default"):
+        (content,) = alice.ask("resources/read", {"uri": uri})["result"]["contents"]
+        assert {one["id"]: one["origin"] for one in json.loads(content["text"])} == {note: "mallory", mine: short}
+
+
+def test_tables_say_who_wrote_and_are_only_listed(memory: Memory) -> None:
+    mallory, alice = memory.client("mallory"), memory.client("alice")
+    uri = "mem://family/money"
+    mallory.call("portal_write", portalUri=uri, table="accounts", data=[{"text": "account 666"}])
+    alice.call("portal_write", portalUri=uri, table="accounts", data=[{"text": "account 123"}, {"text": "tea"}])
+    both = "alice; mallory"
+    hits = alice.call("recall_memories", query="account 666")["hits"]
+    assert [(hit["ref"], hit["origin"]) for hit in hits[:1]] == [(f"{uri}/accounts", both)]
+    assert alice.call("recall_open", ref=f"{uri}/accounts")["origin"] == both
+    assert [one["origin"] for one in alice.call("portal_view", portalUri=uri)["tables"]] == [both]
+    for address in (uri, f"{uri}/accounts", f"{uri}/accounts?limit=1"):
+        (content,) = alice.ask("resources/read", {"uri": address})["result"]["contents"]
+        assert content["_meta"]["memory-mcp/origin"] == both
+
+    assert memory.writes() == [
+        ("portals", "mallory", "created", "family/money/accounts"),
+        ("portals", "alice", "updated", "family/money/accounts"),
+    ]
+    listed = memory.run("writes", "list", "--family", "portals")["writes"]
+    assert [(one["rows"], one["ref"]) for one in listed] == [(2, f"{uri}/accounts"), (1, f"{uri}/accounts")]
+    undone = memory.undo("--client", "mallory")
+    assert (undone["deleted"], undone["restored"], undone["left"]) == (0, 0, 1)
+    assert "rows have no former state" in undone["items"][0]["why"]
+    assert alice.call("portal_view", portalUri=uri)["tables"][0]["rows"] == 3
+
+
 def test_links_are_undone(memory: Memory) -> None:
     alice, mallory = memory.client("alice"), memory.client("mallory")
     ids = [str(alice.call("memory_create", content=f"Note {n}")["id"]) for n in range(3)]

@@ -13,6 +13,8 @@ import pytest
 
 from memory_mcp.families.maintenance import Finding
 from memory_mcp.families.notes.model import NoteQuery
+from memory_mcp.families.stores.model import Metadata
+from memory_mcp.families.write_review import ReviewQuery
 from memory_mcp.maintenance import Restore
 from tests.maintenance.sample_data import LOCAL, PORTAL, answer, furnish, maintenance_of, opened, run
 
@@ -260,3 +262,42 @@ def test_portals_are_opened_and_checked(tmp_path: Path) -> None:
     assert {(one.check, one.state, one.repairable) for one in check_data_dir(tmp_path, repair=True)} == {
         ("portal", "problem", False)
     }
+
+
+def leave_no_tables(path: Path) -> None:
+    """As SQLite leaves a new file whose WAL is lost."""
+    sql(path, "PRAGMA journal_mode = wal")
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [lambda path: path.touch(), lambda path: path.write_bytes(bytes(8192)), leave_no_tables],
+    ids=["no bytes", "zeros", "no tables"],
+)
+@pytest.mark.parametrize("name", ["store_writes.db", "portal_writes.db"])
+def test_a_journal_that_a_power_cut_left_empty_is_named_and_created_again(
+    data_dir: Path, name: str, leave: Callable[[Path], object]
+) -> None:
+    for path in data_dir.glob(f"{name}*"):
+        path.unlink()
+    leave(data_dir / name)
+    (data_dir / name).chmod(0o600)
+    before = [(one.check, one.place, one.state, one.repairable) for one in check_data_dir(data_dir)]
+    assert ("journal", name, "problem", True) in before
+    assert {(one.check, one.state) for one in check_data_dir(data_dir, repair=True) if one.place == name} == {
+        ("journal", "repaired")
+    }
+    assert [one for one in check_data_dir(data_dir) if one.place == name] == []
+    with opened(data_dir) as app:
+        app.portals.write(LOCAL, PORTAL, "again", [{"text": "after the power cut"}])
+        app.stores.add(LOCAL, "kept", "after", "the power cut", Metadata(None, None, [], None, None, []))
+        found = app.write_review.writes(LOCAL, ReviewQuery(families=frozenset({"portals", "stores"})), 2)
+    assert {one.family for one in found.writes} == {"portals", "stores"}
+    assert found.incomplete == {}
+
+
+def test_a_damaged_journal_comes_back_from_a_backup_alone(data_dir: Path) -> None:
+    shutil.copyfile(__file__, data_dir / "portal_writes.db")
+    (data_dir / "portal_writes.db").chmod(0o600)
+    (found,) = (one for one in check_data_dir(data_dir, repair=True) if one.place == "portal_writes.db")
+    assert (found.check, found.state) == ("database", "problem")

@@ -123,3 +123,19 @@ def test_an_undo_needs_a_choice_of_writes_that_can_be(server: Http, me: Person) 
         {"since": "?"},
     ):
         assert me.ask("POST", "/api/journal/undo", json=wanted).status_code == 422
+
+
+def test_writes_to_tables_are_listed_with_their_rows_and_never_undone(server: Http, me: Person) -> None:
+    key = me.new_key(name="phone")
+    server.key = key["key"]
+    server.modern_call("portal_write", portalUri="mem://a/b", table="t", data=[{"x": 1}, {"x": 2}])
+    found = me.ask("GET", "/api/journal", params={"family": "portals"}).json()["writes"]
+    assert [(one["by"], one["action"], one["rows"], one["title"], one["ref"]) for one in found] == [
+        ("wire with key phone", "created", 2, "a/b/t", "mem://a/b/t")
+    ]
+    for what in ("preview", "undo"):
+        answer = post(me, what, key="phone")
+        assert (answer["deleted"], answer["restored"], answer["left"]) == (0, 0, 1)
+        assert "rows have no former state" in answer["items"][0]["why"]
+    recent = me.ask("GET", "/api/recent", params={"text": "true", "family": "portals"}).json()["writes"]
+    assert [one["origin"] for one in recent] == ["wire with key phone"]

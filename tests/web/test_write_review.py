@@ -49,3 +49,21 @@ def _undo_and_take_back(page: Page, site: Site) -> None:
 
 def _fact(site: Site) -> str:
     return str(site.me.get("/api/open", params={"ref": "memory://vault/bank"}).json()["content"])
+
+
+def test_writes_to_tables_are_listed_and_left_alone(browser: Browser, new_account: Site) -> None:
+    new_account.call("portal_write", portalUri="mem://a/b", table="t", data=[{"x": 1}, {"x": 2}])
+    new_account.call("portal_delete", portalUri="mem://a/b", table="t", where={"x": 2})
+    with open_context(browser, new_account) as context, open_page(context, new_account) as page:
+        page.goto("/writes?family=portals")
+        rows = page.get_by_role("region", name="Writes").get_by_role("row")
+        expect(rows).to_have_count(3)
+        expect(rows.nth(1)).to_contain_text("updated, −1 row")
+        expect(rows.nth(2)).to_contain_text("created, +2 rows")
+        expect(rows.nth(2).get_by_role("link", name="a/b/t")).to_be_visible()
+        page.get_by_role("button", name="Undo all that match…").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("0 memories will be deleted, 0 memories restored, 1 left alone.")
+        expect(dialog).to_contain_text("rows have no former state that could come back")
+        expect(dialog.get_by_role("button", name="Undo")).to_be_disabled()
+        assert_accessible(page)

@@ -217,7 +217,7 @@ def _create_app(context: Context, own: ServerDatabases, served: dict[str, Family
         families=served,
         opened=opened,
         importers=importers,
-        own_exports=OwnExports(read, write_review.undo_session, opened["portals"].operations, importers),
+        own_exports=OwnExports(read, write_review.undo_session, opened, importers),
         write_review=write_review,
         conversations=_create_conversations(context),
         access=create_access(settings, own, context.clock, partial(changes.publish_topic, topic=KEYS_TOPIC)),

@@ -169,7 +169,7 @@ def _show_writes(writes: Sequence[ReviewedWrite], incomplete: dict[str, str], *,
             (
                 one.record.at[:19].replace("T", " "),
                 str(one.record.writer),
-                f"{one.record.action}{', undone' if one.is_undone else ''}",
+                _action(one),
                 _short(one.title),
                 one.ref or "",
             )
@@ -177,6 +177,11 @@ def _show_writes(writes: Sequence[ReviewedWrite], incomplete: dict[str, str], *,
         ]
         print_table(("at", "by", "what", "title", "ref"), rows, last_optional=True)
     _end(incomplete)
+
+
+def _action(one: ReviewedWrite) -> str:
+    rows = "" if one.record.rows is None else f", {one.record.rows:+,} {'row' if abs(one.record.rows) == 1 else 'rows'}"
+    return f"{one.record.action}{rows}{', undone' if one.is_undone else ''}"
 
 
 def _shown(one: ReviewedWrite) -> dict[str, Any]:
@@ -187,6 +192,7 @@ def _shown(one: ReviewedWrite) -> dict[str, Any]:
         "at": record.at,
         **vars(record.writer),
         "action": record.action,
+        "rows": record.rows,
         "ref": one.ref,
         "title": one.title,
         "undone": one.is_undone,

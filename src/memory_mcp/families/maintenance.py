@@ -260,10 +260,21 @@ class RepairFailed(Exception):
 
 
 @dataclass(frozen=True)
+class ExportUndo(Generic[Ops]):
+    """How an import of an export is undone where the family's journal cannot undo writes: what was new and is unchanged
+    is deleted."""
+
+    versions: Callable[[Ops, Caller], dict[str, str]]  # of everything the family has, by reference
+    is_in_export: Callable[[Path, str], bool]  # whether the export in a folder has what a reference means
+    delete: Callable[[Ops, Caller, str], object]  # raises NotFound if it is deleted by now
+
+
+@dataclass(frozen=True)
 class FamilyMaintenance(Generic[Ops]):
     exports: dict[str, Callable[[Ops, ExportFolder], int]] = field(default_factory=dict)
     """By what it writes, such as 'notes' and 'links'. Returns how many."""
     imports: dict[str, Callable[[Ops, ImportFolder], None]] = field(default_factory=dict)
+    import_undo: ExportUndo[Ops] | None = None  # None: its journal undoes the writes of an import
     check: Callable[[Inspection], Iterable[Finding]] = lambda inspection: ()
     """Beside its SQLite files, which are checked as declared."""
     leftovers: Callable[[Path], Iterable[Path]] = lambda folder: ()

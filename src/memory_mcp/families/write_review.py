@@ -12,7 +12,7 @@ from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import new_id
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families.family import OpenFamily
-from memory_mcp.families.writes import Journal
+from memory_mcp.families.writes import Journal, JournalUndo
 from memory_mcp.services.write_journal import ItemUndo, WriteGroup, WriteQuery, WriteRecord, undo
 
 MAX_ITEMS_PER_TRANSACTION = 200  # other writers wait meanwhile
@@ -63,6 +63,7 @@ class UndoReport:
     deleted: int = 0
     restored: int = 0
     left: int = 0
+    only_listed: int = 0  # of those that are left: in journals whose writes are never undone
     items: list[ReviewedUndo] = field(default_factory=list)  # at most MAX_REPORTED_ITEMS
     incomplete: dict[str, str] = field(default_factory=dict)  # families and projects that cannot be read, and why
 
@@ -71,6 +72,7 @@ class UndoReport:
         self.deleted += outcomes["delete"]
         self.restored += outcomes["restore"]
         self.left += outcomes["left"]
+        self.only_listed += len(undone) if journal.undo is None else 0
         if reported := undone[: MAX_REPORTED_ITEMS - len(self.items)]:
             self.items += _shown(family, journal, reported)
 
@@ -126,9 +128,12 @@ class WriteReview:
         report = UndoReport(None)
         for family, journal, wanted in self._journals(caller, query, report.incomplete):
             with _collect_error(report.incomplete, family, journal.group):
+                if journal.undo is None:
+                    report.add(family, journal, _refused(journal, wanted))
+                    continue
                 undone: set[str] = set()
                 for chosen in _portions(journal, wanted):
-                    report.add(family, journal, _planned(journal, chosen, undone))
+                    report.add(family, journal, _planned(journal, journal.undo, chosen, undone))
         return report
 
     def undo(self, caller: Caller, query: ReviewQuery) -> UndoReport:
@@ -144,19 +149,20 @@ class WriteReview:
         return report
 
     def undo_session(self, caller: Caller, session_id: str) -> tuple[int, int]:
-        """Undo the writes of a session. Returns how many items are undone, and how many are left."""
+        """Undo the writes of a session. Returns how many items are undone, and how many are left, without those whose
+        writes are only listed."""
         report = self.undo(caller, ReviewQuery(WriteQuery(session_id=session_id)))
-        return report.deleted + report.restored, report.left
+        return report.deleted + report.restored, report.left - report.only_listed
 
     def _undo_in(self, caller: Caller, family: str, journal: Journal, wanted: WriteQuery, report: UndoReport) -> None:
+        if journal.undo is None:
+            report.add(family, journal, _refused(journal, wanted))
+            return
         for chosen in _portions(journal, wanted):
-            if journal.can_undo:
-                report.add(family, journal, self._undo_portion(caller, family, journal, chosen))
-            else:
-                report.add(family, journal, _refused(chosen))
+            report.add(family, journal, self._undo_portion(caller, family, journal.undo, chosen))
 
     def _undo_portion(
-        self, caller: Caller, family: str, journal: Journal, chosen: Mapping[str, set[int]]
+        self, caller: Caller, family: str, journal: JournalUndo, chosen: Mapping[str, set[int]]
     ) -> list[ItemUndo]:
         with journal.write(list(chosen)) as tx:
             done = undo.run(tx, caller, journal.items, chosen)
@@ -215,11 +221,8 @@ def _reviewed(family: str, journal: Journal, query: WriteQuery, limit: int) -> l
         records = journal.items.table.find(tx, query, limit)
         items = list(dict.fromkeys(one.item for one in records))
         shown = journal.items.shown(tx, items)
-        undone = {
-            number
-            for history in journal.items.table.history(tx, items).values()
-            for number in undo.undone_numbers(history)
-        }
+        histories = {} if journal.undo is None else journal.items.table.history(tx, items)
+        undone = {number for history in histories.values() for number in undo.undone_numbers(history)}
     return [
         ReviewedWrite(
             _id_of(family, journal.group, one.number),
@@ -261,16 +264,17 @@ def _portions(journal: Journal, wanted: WriteQuery) -> Iterator[dict[str, set[in
         below = min(max(numbers) for numbers in chosen.values())
 
 
-def _planned(journal: Journal, chosen: Mapping[str, set[int]], undone: set[str]) -> list[ItemUndo]:
-    if not journal.can_undo:
-        return _refused(chosen)
+def _planned(journal: Journal, how: JournalUndo, chosen: Mapping[str, set[int]], undone: set[str]) -> list[ItemUndo]:
     with journal.read() as tx:
-        steps, left = undo.plan(tx, journal.items, chosen, undone)
+        steps, left = undo.plan(tx, how.items, chosen, undone)
     return [*map(undo.outcome, steps), *undo.partly_left(steps), *left]
 
 
-def _refused(chosen: Mapping[str, set[int]]) -> list[ItemUndo]:
-    return [ItemUndo(item, "left", len(numbers), "its writes cannot be undone") for item, numbers in chosen.items()]
+def _refused(journal: Journal, wanted: WriteQuery) -> list[ItemUndo]:
+    """Of writes that are only listed."""
+    with journal.read() as tx:
+        counts = journal.items.table.counts(tx, wanted)
+    return [ItemUndo(item, "left", count, journal.why_no_undo) for item, count in counts.items()]
 
 
 def _shown(family: str, journal: Journal, undone: Sequence[ItemUndo]) -> list[ReviewedUndo]:

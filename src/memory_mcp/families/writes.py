@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from memory_mcp.services.write_journal import Action
+from memory_mcp.services.write_journal import Action, Writer, WriteTable
 from memory_mcp.services.write_journal.undo import Items, last_writers
 
 if TYPE_CHECKING:
     from memory_mcp.engines.transactions import Read, Write
+
+MAX_NAMED_WRITERS = 10  # of one memory, in an origin
+MAX_ORIGIN_CHARS = 60  # of a memory that is one of many
+NO_UNDO = "its writes cannot be undone"
 
 
 @dataclass(frozen=True)
@@ -22,20 +26,53 @@ class ItemShown:
     title: str
 
 
-class ShownItems(Items, Protocol):
+class ShownItems(Protocol):
+    """The items of a journal, for people."""
+
+    @property
+    def table(self) -> WriteTable: ...
+
     def shown(self, tx: Read, items: Sequence[str]) -> dict[str, ItemShown]:
         """As many as can be described."""
 
     def items_of(self, tx: Read, refs: Sequence[str]) -> dict[str, list[str]]:
         """By reference, the items that a memory consists of. References of other journals are left out."""
 
+    def writers(self, tx: Read, items: Iterable[str]) -> dict[str, list[Writer]]:
+        """Who wrote what each item is now. Items without a record are left out."""
+
+
+class LastWriters:
+    """Items that are what their last writer made of them."""
+
+    table: WriteTable
+
+    def writers(self, tx: Read, items: Iterable[str]) -> dict[str, list[Writer]]:
+        return {item: [writer] for item, writer in last_writers(tx, self.table, items).items()}
+
 
 def origins(tx: Read, items: ShownItems, refs: Sequence[str]) -> dict[str, str]:
-    """Who last wrote each memory, in a few words. Memories without a record are left out."""
+    """Who wrote each memory as it is, in a few words. Memories without a record are left out."""
     found = items.items_of(tx, refs)
-    writers = last_writers(tx, items.table, {item for own in found.values() for item in own})
-    names = {ref: dict.fromkeys(str(writers[item]) for item in own if item in writers) for ref, own in found.items()}
-    return {ref: "; ".join(several) for ref, several in names.items() if several}
+    writers = items.writers(tx, {item for own in found.values() for item in own})
+    names = {
+        ref: dict.fromkeys(str(one) for item in own for one in writers.get(item, ())) for ref, own in found.items()
+    }
+    return {ref: _joined(list(several)) for ref, several in names.items() if several}
+
+
+def _joined(names: Sequence[str]) -> str:
+    more = len(names) - MAX_NAMED_WRITERS
+    return "; ".join([*names[:MAX_NAMED_WRITERS], *([f"{more} more"] if more > 0 else [])])
+
+
+def short_origins(tx: Read, items: ShownItems, refs: Sequence[str]) -> dict[str, str]:
+    """The same for lists: a client chooses its name, so it may be long."""
+    return {ref: _shorten(text) for ref, text in origins(tx, items, refs).items()}
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_ORIGIN_CHARS else f"{text[: MAX_ORIGIN_CHARS - 1]}…"
 
 
 @dataclass(frozen=True)
@@ -61,13 +98,21 @@ def writes_of(tx: Read, items: ShownItems, ref: str, limit: int) -> list[MemoryW
 
 
 @dataclass(frozen=True)
+class JournalUndo:
+    """How writes of a journal are undone."""
+
+    items: Items
+    write: Callable[[Sequence[str]], AbstractContextManager[Write]]  # to undo these items
+    publish: Callable[[Sequence[str]], None] = lambda items: None  # called when items were undone
+
+
+@dataclass(frozen=True)
 class Journal:
     """The writes in one database of a user."""
 
     items: ShownItems
     read: Callable[[], AbstractContextManager[Read]]
-    write: Callable[[Sequence[str]], AbstractContextManager[Write]]  # to undo these items
+    undo: JournalUndo | None  # None: its writes are only listed
     group: str = ""  # its project, if the family has a database for each
-    publish: Callable[[Sequence[str]], None] = lambda items: None  # called when items were undone
     may_hold: Callable[[str], bool] = lambda ref: True  # False: this reference is of another journal
-    can_undo: bool = True  # False: its writes are only listed
+    why_no_undo: str = NO_UNDO  # for people

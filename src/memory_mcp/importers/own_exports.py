@@ -1,19 +1,19 @@
 """Importing exports of Memory MCP itself in the web app, and undoing such an import as a whole.
 
-An undo uses the journals of writes, which know the session of each write. Portals have no journal: one that still has
-the version that was imported is deleted.
+An undo uses the journals of writes, which know the session of each write. What a journal cannot undo is deleted as its
+family declares, if it still has the version that was imported.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from memory_mcp.caller import Caller
 from memory_mcp.errors import Conflict, NotFound
-from memory_mcp.families.maintenance import ImportResult
-from memory_mcp.families.portals.operations import Portals
+from memory_mcp.families.family import OpenFamily
+from memory_mcp.families.maintenance import ExportUndo, ImportResult
 from memory_mcp.importers.history import ImportRecord
 from memory_mcp.importers.model import OWN_FORMAT, ImportPlan, ImportProblem, Report
 from memory_mcp.importers.operations import Importers
@@ -30,7 +30,7 @@ class ReadExport(Protocol):
 class OwnExports:
     read: ReadExport
     undo_session: Callable[[Caller, str], tuple[int, int]]  # how many memories are undone, and how many stay
-    portals: Portals
+    families: Mapping[str, OpenFamily[Any]]
     importers: Importers  # whose history and lock are used
 
     def run(self, caller: Caller, plan: ImportPlan, report_progress: ReportProgress) -> Report:
@@ -43,13 +43,12 @@ class OwnExports:
         with self.importers.lock(caller):
             log = self.importers.history(caller).begin(plan)
             importing = replace(caller, source="import", client=OWN_FORMAT, session_id=_session(log.id))
-            report, is_whole, before = plan.new_report(), False, self._portal_versions(caller)
+            report, is_whole, before = plan.new_report(), False, self._versions(caller)
             try:
                 result = self.read(importing, plan.path, dry_run=False, report_progress=report_progress)
                 report, is_whole = _report(plan, result), True
             finally:
-                added = {uri: one for uri, one in self._portal_versions(caller).items() if uri not in before}
-                log.add({"portals": {uri: one for uri, one in added.items() if _has_portal(plan.path, uri)}})
+                log.add(self._added(caller, plan.path, before))
                 log.finish(report, is_whole=is_whole)
         return report
 
@@ -62,29 +61,50 @@ class OwnExports:
             if record.state == "undone":
                 raise Conflict("This import is undone already.")
             removed, kept = self.undo_session(caller, _session(id_))
-            now = self._portal_versions(caller)
-            imported = {uri: version for batch in history.batches(id_) for uri, version in batch["portals"].items()}
-            unchanged = [uri for uri, version in imported.items() if now.get(uri) == version]
-            for uri in unchanged:
-                with suppress(NotFound):  # deleted by another client
-                    self.portals.delete(caller, uri, None, None, confirm=True)
-            kept += len(imported.keys() & now.keys()) - len(unchanged)
-            done = replace(record, state="undone", removed=removed + len(unchanged), kept=kept)
+            for batch in history.batches(id_):
+                deleted, changed = self._delete_unchanged(caller, batch)
+                removed, kept = removed + deleted, kept + changed
+            done = replace(record, state="undone", removed=removed, kept=kept)
             history.save(done)
         return done
 
-    def _portal_versions(self, caller: Caller) -> dict[str, str]:
-        return {folder.address.portal_uri: folder.version() for folder in self.portals.all(caller)}
+    def _delete_unchanged(self, caller: Caller, batch: Mapping[str, Mapping[str, str]]) -> tuple[int, int]:
+        """Delete what an import has added, by family. Returns how many are deleted, and how many were changed since."""
+        deleted = changed = 0
+        for name, operations, how in self._undos():
+            imported, now = batch.get(name, {}), how.versions(operations, caller)
+            unchanged = [ref for ref, version in imported.items() if now.get(ref) == version]
+            for ref in unchanged:
+                with suppress(NotFound):  # deleted by another client
+                    how.delete(operations, caller, ref)
+            deleted += len(unchanged)
+            changed += len(imported.keys() & now.keys()) - len(unchanged)
+        return deleted, changed
+
+    def _added(self, caller: Caller, export: Path, before: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+        """The versions of what an import has added, by family."""
+        return {
+            name: {
+                ref: version
+                for ref, version in how.versions(operations, caller).items()
+                if ref not in before[name] and how.is_in_export(export, ref)
+            }
+            for name, operations, how in self._undos()
+        }
+
+    def _versions(self, caller: Caller) -> dict[str, dict[str, str]]:
+        return {name: how.versions(operations, caller) for name, operations, how in self._undos()}
+
+    def _undos(self) -> Iterator[tuple[str, Any, ExportUndo[Any]]]:
+        """The families whose journals cannot undo an import."""
+        for name, one in self.families.items():
+            if one.family.maintenance and (how := one.family.maintenance().import_undo):
+                yield name, one.operations, how
 
 
 def _session(import_id: str) -> str:
     """Of the writes of an import, in the journals."""
     return f"import {import_id}"
-
-
-def _has_portal(export: Path, uri: str) -> bool:
-    """Another client may create a portal during an import."""
-    return (export / "portals" / f"{uri.removeprefix('mem://')}.db").is_file()
 
 
 def _report(plan: ImportPlan, result: ImportResult) -> Report:

@@ -36,6 +36,7 @@ async def test_recent_notes_are_summaries(client: Client) -> None:
                 "importance": 0.5,
                 "updated_at": NOON,
                 "last_referenced_at": None,
+                "origin": "mcp",
             }
         ],
         "total": 1,

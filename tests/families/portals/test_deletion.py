@@ -90,8 +90,9 @@ def test_a_whole_table_is_gone(server: Stdio, data_dir: Path, token: str) -> Non
     find(server, token)
     server.call("portal_delete", portalUri=PORTAL, table=token, where={"id": "b"})
     assert server.call("portal_delete", portalUri=PORTAL, table=token, confirm=True)["deleted"] == 1
-    # The audit log names the table.
-    assert set(files_with(data_dir, token)) <= {"server.db", "server.db-wal"}
+    # The audit log and the journal of writes name the table.
+    named = {f"{name}.db{log}" for name in ("server", "portal_writes") for log in ("", "-wal")}
+    assert set(files_with(data_dir, token)) <= named
 
 
 def test_the_audit_log_names_columns_and_counts(server: Stdio, data_dir: Path, token: str) -> None:

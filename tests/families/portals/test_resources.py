@@ -58,7 +58,7 @@ async def test_a_portal_is_listed_and_read_with_schema_sizes_and_viewer(client: 
 
     assert listed[PORTAL].mime_type == MIME
     assert listed[PORTAL].name == "tests/shared"
-    assert listed[PORTAL].meta == meta == {"memory": about}
+    assert listed[PORTAL].meta == meta == {"memory": about, "memory-mcp/origin": "unnamed client"}
     assert set(about) == {"schema", "stats", "dbPath", "viewerUri"}
     assert about["viewerUri"] == "ui://memory/viewer"
     assert about["dbPath"] == "portals/tests/shared"
@@ -84,7 +84,7 @@ async def test_a_table_is_read_by_its_time_and_filters(client: Client) -> None:
 async def test_values_are_shown_as_a_query_shows_them(client: Client) -> None:
     [row], meta = await read(client, f"{PORTAL}/days?limit=1")
     assert row == {"id": 1, "timestamp": "2026-01-01T10:00:00.000Z", "wide": str(2**60 + 1), "text": "day 1"}
-    assert meta == {"memory": {"rows": 1, "offset": 0, "next_offset": 1}}
+    assert meta["memory"] == {"rows": 1, "offset": 0, "next_offset": 1}
     found, _ = await read(client, f"{PORTAL}/words?order=word")
     assert found == [{"word": "a", "price": 1.5}, {"word": "b", "price": None}]
 

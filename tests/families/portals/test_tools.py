@@ -117,6 +117,7 @@ async def test_a_view_lists_tables_columns_and_sizes(client: Client, table: str)
     view = await call(client, "portal_view", portalUri=portal)
     sizes = {one["name"]: one.pop("bytes") for one in view["tables"]}
     assert sizes["people"] > 0
+    assert {one.pop("origin") for one in view["tables"]} == {"mcp"}
     written_at = view["stats"]["usage"].pop("lastWrite")
     assert view == {
         "portalUri": portal,

@@ -32,6 +32,8 @@ from tests.families.stores.calls import (
     write,
 )
 
+MINE = {"origin": "mcp"}  # who wrote
+
 pytestmark = pytest.mark.anyio
 
 CITATIONS = ["src/core/types.ts:17", "https://docs.example.com"]
@@ -261,7 +263,7 @@ async def test_listing_category_contents(client: Client) -> None:
         "category": "c",
         "count": 1,
         "memories": [
-            {"path": "c/one", "token_estimate": 5, "summary": "One", "updated_at": NOON, "expired": False},
+            {"path": "c/one", "token_estimate": 5, "summary": "One", "updated_at": NOON, "expired": False} | MINE,
         ],
         "subcategories": ["c/below"],
     }
@@ -487,6 +489,6 @@ async def test_response_format(client: Client) -> None:
         "category": "all",
         "count": 1,
         "memories": [
-            {"path": "c/a", "content": "eight ch", "updated_at": NOON, "token_estimate": 2, "tags": ["t"]},
+            {"path": "c/a", "content": "eight ch", "updated_at": NOON, "token_estimate": 2, "tags": ["t"]} | MINE,
         ],
     }

@@ -41,7 +41,11 @@ async def test_the_vault_is_read_in_pages(client: Client) -> None:
     assert await read(client, "memory://vault?offset=7") == []
     assert len(await read(client, "memory://vault?offset=&limit=")) == 7
     contents = (await client.read_resource("memory://vault?offset=5&limit=1")).contents[0]
-    assert contents.meta == {"memory-mcp/total": 7, "memory-mcp/next": "memory://vault?offset=6&limit=1"}
+    assert contents.meta == {
+        "memory-mcp/total": 7,
+        "memory-mcp/next": "memory://vault?offset=6&limit=1",
+        "memory-mcp/origins": {"k5": "mcp"},
+    }
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "offset=-1", "offset=1.5", "limit=٣"])
@@ -60,7 +64,9 @@ async def test_a_page_too_long_for_a_model_ends_earlier_and_says_where_to_go_on(
 
     contents = (await client.read_resource("memory://vault")).contents[0]
     assert len(json.loads(contents.text)) == 2  # type: ignore[union-attr]
-    assert contents.meta == {"memory-mcp/total": 5, "memory-mcp/next": "memory://vault?offset=2&limit=100"}
+    assert contents.meta is not None
+    assert contents.meta["memory-mcp/total"] == 5
+    assert contents.meta["memory-mcp/next"] == "memory://vault?offset=2&limit=100"
 
 
 async def test_the_list_pages_through_every_memory_once(client: Client) -> None:

@@ -22,10 +22,10 @@ from memory_mcp.families.graph.model import (
     Related,
     Relation,
 )
+from memory_mcp.families.writes import MAX_ORIGIN_CHARS
 
 MAX_ANSWER_BYTES = TOKEN_BUDGET * 3  # of JSON: with so many ids and dates, a token of o200k_base has three bytes
 MAX_ENTITY_BYTES = int(MAX_ANSWER_BYTES * 0.7)  # the rest, and unused bytes, are for relations
-MAX_ORIGIN_CHARS = 60  # of an entity that is one of many
 MAX_RELATIONS = 1000  # more than fit into one answer
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import Conflict
 from memory_mcp.families.graph.model import Nodes, ref_of, split_ref
 from memory_mcp.families.graph.storage import ids_of, rows
-from memory_mcp.families.writes import ItemShown, origins
+from memory_mcp.families.writes import ItemShown, LastWriters, origins, short_origins
 from memory_mcp.services.write_journal import ItemWrite, WriteRecord
 
 OTHERS_WROTE = "others have added observations or relations to it"
@@ -17,7 +17,7 @@ ENTITY_DELETED = "its entity is deleted"
 WRITTEN_AGAIN = "it was written again since"
 
 
-class GraphItems:
+class GraphItems(LastWriters):
     table = rows.WRITES
 
     def __init__(self, project: str) -> None:
@@ -74,18 +74,12 @@ class GraphItems:
         return rows.row_write(kind, id_, "created")
 
 
-def with_origins(tx: Read, nodes: Nodes, max_chars: int | None = None) -> Nodes:
+def with_origins(tx: Read, nodes: Nodes, *, are_short: bool = False) -> Nodes:
     """Entities with the names of those who wrote them and their observations."""
-    items = GraphItems("")
     refs = {entity.id: ref_of("", entity.name) for entity in nodes.entities}
-    known = origins(tx, items, list(refs.values()))
-    shown = {ref: text if max_chars is None else _shorten(text, max_chars) for ref, text in known.items()}
-    entities = [replace(entity, origin=shown.get(refs[entity.id])) for entity in nodes.entities]
+    known = (short_origins if are_short else origins)(tx, GraphItems(""), list(refs.values()))
+    entities = [replace(entity, origin=known.get(refs[entity.id])) for entity in nodes.entities]
     return replace(nodes, entities=entities)
-
-
-def _shorten(text: str, max_chars: int) -> str:
-    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
 def _by_kind(items: Sequence[str]) -> dict[str, list[str]]:

@@ -35,7 +35,7 @@ from memory_mcp.families.graph.projects import existing
 from memory_mcp.families.graph.transfer import GraphTransfer
 from memory_mcp.families.references import GroupSize, changed_meanwhile
 from memory_mcp.families.texts import Group, Text
-from memory_mcp.families.writes import Journal
+from memory_mcp.families.writes import Journal, JournalUndo
 from memory_mcp.services.search import word_search
 from memory_mcp.services.search.text_facts import TextFacts
 from memory_mcp.services.sessions import Session, Sessions
@@ -162,7 +162,7 @@ class Graph(GraphTransfer):
     def read_graph(self, caller: Caller, session: Session, project: str | None, offset: int) -> Nodes:
         """Everything, a page at a time: entities from a position on, each with the relations that start at it."""
         with self._reading(caller, session, project) as tx:
-            return with_origins(tx, answers.page(tx, offset), answers.MAX_ORIGIN_CHARS)
+            return with_origins(tx, answers.page(tx, offset), are_short=True)
 
     def counts(self, caller: Caller) -> Iterator[int]:
         """How many entities each active project has."""
@@ -219,10 +219,11 @@ class Graph(GraphTransfer):
         """Of every active project."""
         for project in self._active(caller):
             name = project.name
+            items = GraphItems(name)
             yield Journal(
-                GraphItems(name),
+                items,
                 partial(self._reading, caller, None, name),
-                partial(self._undoing, caller, name),
+                JournalUndo(items, partial(self._undoing, caller, name)),
                 group=name,
                 may_hold=partial(_is_in, name),
             )

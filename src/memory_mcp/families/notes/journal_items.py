@@ -9,13 +9,13 @@ from memory_mcp.families.notes import former_versions, transactions
 from memory_mcp.families.notes.addresses import note_uri
 from memory_mcp.families.notes.storage import links, notes, writes
 from memory_mcp.families.notes.storage.writes import WRITES, LinkItem, link_item, link_write, note_write
-from memory_mcp.families.writes import ItemShown
+from memory_mcp.families.writes import ItemShown, LastWriters
 from memory_mcp.services.write_journal import Action, ItemWrite, WriteRecord
 
 LINKED = "linked"
 
 
-class NoteItems:
+class NoteItems(LastWriters):
     def __init__(self, within: str | None = None) -> None:
         """`within` is the namespace that the caller is confined to: other notes, and links to them, are left out."""
         self.table = WRITES if within is None else writes.writes_within(within)

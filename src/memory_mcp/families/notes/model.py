@@ -238,6 +238,7 @@ class NoteSummary:
     updated_at: str
     last_referenced_at: str | None
     source: Annotated[Source, Field(exclude=True)]  # for the web app
+    origin: OriginText = None
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from memory_mcp.families.notes.storage import counts, facets, index, links, list
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.references import GroupSize
 from memory_mcp.families.texts import searched
-from memory_mcp.families.writes import origins
+from memory_mcp.families.writes import origins, short_origins
 from memory_mcp.services.search import snippets
 from memory_mcp.services.search_index import IndexFiles
 from memory_mcp.services.search_index.storage import vectors
@@ -141,15 +141,16 @@ class NoteReader:
     def recent(self, caller: Caller, chosen: Filter, limit: int, offset: int = 0) -> Recent:
         visible = _visible_to(caller, chosen)
         with self._db(caller).read() as tx:
-            found = _listed(lists.recent(tx, visible, offset, limit), offset, lists.count(tx, visible), limit)
+            found = _listed(tx, lists.recent(tx, visible, offset, limit), offset, lists.count(tx, visible), limit)
         return found if found.total else replace(found, notice=self._namespace_notice(caller, chosen.namespace))
 
     def archived(self, caller: Caller, limit: int, offset: int = 0) -> Recent:
         """Soft-deleted notes."""
         within = caller.confined_to
         with self._db(caller).read() as tx:
-            found, total = lists.archived(tx, within, offset, limit), lists.count_archived(tx, within)
-        return _listed(found, offset, total, limit)
+            return _listed(
+                tx, lists.archived(tx, within, offset, limit), offset, lists.count_archived(tx, within), limit
+            )
 
     def page(self, caller: Caller, chosen: Filter, part: ListedPart) -> tuple[list[NoteSummary], UpdatedCursor | None]:
         """A part of a list for users, and the next cursor of the order `updated`."""
@@ -335,7 +336,9 @@ def _version(tx: Read, stored: StoredNote, version: int, within: str | None) -> 
     return former
 
 
-def _listed(summaries: list[NoteSummary], offset: int, total: int, limit: int) -> Recent:
+def _listed(tx: Read, summaries: list[NoteSummary], offset: int, total: int, limit: int) -> Recent:
     found = [replace(note, snippet=snippets.beginning(note.snippet)) for note in summaries]
     part = cut(found, size, offset=offset, total=total, limit=limit)
-    return Recent(part.shown, total, part.next_offset, part.notice)
+    known = short_origins(tx, NoteItems(), [note_uri(note.id) for note in part.shown])
+    shown = [replace(note, origin=known.get(note_uri(note.id))) for note in part.shown]
+    return Recent(shown, total, part.next_offset, part.notice)

@@ -211,4 +211,5 @@ def plain(note: Note) -> dict[str, Any]:
 
 def _plain(summary: NoteSummary) -> dict[str, Any]:
     """As the tools answer it: its source is for the web app."""
-    return {name: value for name, value in asdict(summary).items() if name != "source"}
+    hidden = ("source",) if summary.origin else ("source", "origin")
+    return {name: value for name, value in asdict(summary).items() if name not in hidden}

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 from memory_mcp.families.family import within_budget
 from memory_mcp.families.notes.model import Edge, Link, Links, Neighbourhood, Node, NoteHit, NoteSummary
+from memory_mcp.families.writes import MAX_ORIGIN_CHARS
 
 T = TypeVar("T")
 
@@ -16,7 +17,7 @@ EDGE_BYTES = 100  # as JSON
 
 def size(item: NoteHit | NoteSummary) -> int:
     """Its approximate size as JSON, in bytes."""
-    return len(json.dumps([item.title, item.snippet, item.tags], ensure_ascii=False).encode()) + 300
+    return len(json.dumps([item.title, item.snippet, item.tags], ensure_ascii=False).encode()) + 300 + MAX_ORIGIN_CHARS
 
 
 def metadata_json(metadata: Mapping[str, object]) -> bytes:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from memory_mcp.families.family import LEFT_OUT, Notice
+from memory_mcp.families.family import LEFT_OUT, Notice, OriginText
 from memory_mcp.families.portals.model import PortalStats, Record, Table
 
 
@@ -48,10 +48,15 @@ class PortalDeleted:
 
 
 @dataclass(frozen=True)
+class ViewedTable(Table):
+    origin: OriginText = None
+
+
+@dataclass(frozen=True)
 class View:
     portalUri: str  # noqa: N815
     viewerUri: str  # noqa: N815
-    tables: list[Table]
+    tables: list[ViewedTable]
     stats: PortalStats
     name: Annotated[str | None, LEFT_OUT] = None  # its name for people, if it has one
     description: Annotated[str | None, LEFT_OUT] = None

@@ -17,9 +17,9 @@ from memory_mcp.families.portals.model import LABEL_KEYS, MAX_DESCRIPTION_CHARS,
 from memory_mcp.families.portals.storage import RESTORED
 
 
-def import_archive(target: ImportTarget, source: SourceFile, only: str | None) -> tuple[list[str], int]:
-    """Import the tables of a portal file, or one of them: all or nothing. Other tables of the portal stay. Returns the
-    tables, and how many rows they have."""
+def import_archive(target: ImportTarget, source: SourceFile, only: str | None) -> dict[str, int]:
+    """Import the tables of a portal file, or one of them: all or nothing. Other tables of the portal stay. Returns how
+    many rows each table has in the file."""
     engine, path, stopping = target.engine, source.path, source.limited_engine(target.engine)
     try:
         source.worker.call(archive.verify, path)
@@ -42,14 +42,14 @@ def import_archive(target: ImportTarget, source: SourceFile, only: str | None) -
             _check_table(stopping, name, columns, extended.get(name))
         for name in chosen:
             storage.rewrite_dynamic_columns(stopping, RESTORED, name)
-        count = sum(storage.row_count(engine, name, RESTORED) for name in chosen)
+        counts = {name: storage.row_count(engine, name, RESTORED) for name in chosen}
         staged = [_stage_table(target, stopping, name, columns, extended.get(name)) for name, columns in chosen.items()]
         about = _labels_of_file(stopping)
         check_not_cancelled(source.cancelled)
         target.rename_staged(staged)
         with suppress(EngineError):  # the tables have their names: they count
             target.set_missing_labels(about)
-        return list(chosen), count
+        return counts
     except archive.DamagedArchive as exc:
         raise Invalid(f"source: {exc} Nothing was changed.", field="source") from exc
     except EngineError as exc:

@@ -9,6 +9,7 @@ from memory_mcp.clock import Clock
 from memory_mcp.engines.chdb.process import EngineRules
 from memory_mcp.engines.clickhouse.address import ClickHouseAddress
 from memory_mcp.engines.clickhouse.server import ClickHouseServer, check_driver
+from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.errors import Invalid
 from memory_mcp.families.portals.folders import Engines
 from memory_mcp.families.portals.limits import ImportLimits, TransferLimits
@@ -23,10 +24,13 @@ def create_portals(
     folder_of: Callable[[str], Path],
     changes: Changes,
     clock: Clock,
+    *,
     lock: DatabaseLock | None = None,
+    journals: UserDatabases | None = None,
 ) -> Portals:
     """No file is opened before it is used, so that maintenance can work with damaged portals. `lock` is for portals on
-    a ClickHouse server, if the servers in front of it share no data directory."""
+    a ClickHouse server, if the servers in front of it share no data directory. Maintenance, which writes for no caller,
+    needs no `journals`."""
     limits = {
         "max_execution_time": settings.portal_seconds,
         "limit": settings.portal_rows + 1,  # one more, to see whether there is more
@@ -39,23 +43,28 @@ def create_portals(
         clock,
         engines=_create_engines(settings, limits, lock),
         max_rows=settings.portal_rows,
+        journals=journals,
         max_tokens=settings.portal_tokens,
         import_folders=[expand_home(name) for name in settings.import_dirs],
         export_folders=[expand_home(name) for name in settings.export_dirs],
-        import_limits=ImportLimits(
-            file_bytes=settings.import_bytes,
-            rows=settings.import_rows,
-            expanded_bytes=settings.import_expanded_bytes,
-            expansion=settings.import_expansion,
-            memory_bytes=_import_memory(settings),
-            seconds=settings.import_seconds,
-        ),
+        import_limits=_import_limits(settings),
         max_export_bytes=settings.export_bytes,
         export_quota=settings.export_quota,
         export_days=settings.export_days,
         transfers=TransferLimits(settings.server_transfers, settings.user_transfers),
         urls=settings.portal_urls,
         joins=settings.portal_joins,
+    )
+
+
+def _import_limits(settings: Settings) -> ImportLimits:
+    return ImportLimits(
+        file_bytes=settings.import_bytes,
+        rows=settings.import_rows,
+        expanded_bytes=settings.import_expanded_bytes,
+        expansion=settings.import_expansion,
+        memory_bytes=_import_memory(settings),
+        seconds=settings.import_seconds,
     )
 
 

@@ -13,6 +13,7 @@ from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.composition import create_portals
 from memory_mcp.families.portals.model import VIEWER
 from memory_mcp.families.portals.operations import Portals
+from memory_mcp.families.portals.schema import PORTAL_WRITES
 from memory_mcp.families.texts import Purge
 
 if TYPE_CHECKING:
@@ -23,7 +24,14 @@ log = logging.getLogger(__name__)
 
 def _open(context: Context) -> Portals:
     return context.close_later(
-        create_portals(context.settings, context.folder_of, context.changes, context.clock, context.lock)
+        create_portals(
+            context.settings,
+            context.folder_of,
+            context.changes,
+            context.clock,
+            lock=context.lock,
+            journals=context.tenants(PORTAL_WRITES) if context.postgres is None else None,
+        )
     )
 
 
@@ -71,6 +79,7 @@ portals = Family[Portals](
     uri_prefixes=("mem://", VIEWER),
     open=_open,
     maintenance=_load_maintenance,
+    databases=(PORTAL_WRITES,),
     is_confinable=True,
     templates=resources.TEMPLATES,
     list_resources=resources.list_page,
@@ -82,6 +91,7 @@ portals = Family[Portals](
     counts=_counts,
     last_writes=_last_writes,
     references=references.REFERENCES,
+    journals=lambda portals, caller: portals.journal.journals(caller),
     sizes=references.sizes,
     groups=search_texts.groups,
     on_purge=_on_purge,

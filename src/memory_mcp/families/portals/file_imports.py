@@ -28,6 +28,7 @@ from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.answers import PortalImported
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, staged_file
+from memory_mcp.families.portals.journal_items import import_writes, portal_write
 from memory_mcp.families.portals.limits import ImportBudget, ImportLimits, TransferLimits
 from memory_mcp.families.portals.model import NO_CHOICES, ColumnChoices, FileFormat, ImportPreview, OnConflict, Received
 from memory_mcp.families.portals.portal_registry import PortalRegistry, labels_in, writable
@@ -78,11 +79,14 @@ class FileImports:
             packed = self._list_zip(file, table) if is_zip else None
             report_progress("The file is there.", 1, 3)
             with self._open_target(caller, folder, file, on_conflict) as target:
-                names, count, notices = _load(target, folder, file, name, choices, packed)
+                counts, notices = _load(target, folder, file, name, choices, packed)
+                written = import_writes(folder.address, counts, target.former, replaces=target.replaces)
+                self._registry.journal_of_writes.record(caller, *written)
+            count = sum(counts.values())
             uploads.delete(self._folders.imports(caller)[0], source)
             report_progress(f"{count} records are in.", 2, 3)
             report_progress("Done.", 3, 3)
-        return PortalImported(folder.address.portal_uri, ", ".join(names), count, notice_of(notices))
+        return PortalImported(folder.address.portal_uri, ", ".join(counts), count, notice_of(notices))
 
     def preview(
         self,
@@ -134,8 +138,10 @@ class FileImports:
         with folder.write_lock():
             check_not_cancelled(file.cancelled)
             engine = self._registry.open(folder)
+            former = {table.name: table.rows for table in self._registry.described_tables(folder, engine)}
             with self._registry.changing(caller, folder, engine):
-                yield self._target(folder, engine, on_conflict or ("refuse" if file.format == "db" else "append"))
+                how = on_conflict or ("refuse" if file.format == "db" else "append")
+                yield self._target(folder, engine, how, former)
 
     def _check_engine(self) -> None:
         """Raises Unavailable where engines cannot read files of this machine."""
@@ -154,10 +160,13 @@ class FileImports:
             raise NotFound(f"table: the zip has no file for a table {only!r}. It has: {listed}.", field="table")
         return {only: files[only]}
 
-    def _target(self, folder: PortalFolder, engine: PortalEngine, on_conflict: OnConflict) -> ImportTarget:
+    def _target(
+        self, folder: PortalFolder, engine: PortalEngine, on_conflict: OnConflict, former: Mapping[str, int]
+    ) -> ImportTarget:
         return ImportTarget(
             engine,
             on_conflict,
+            former,
             self._registry.record_schema,
             lambda tables: self._registry.rename_staged(folder, engine, tables),
             lambda about: self._registry.set_missing_labels(folder, engine, about),
@@ -203,6 +212,11 @@ class FileImports:
         if folder.exists():
             raise Conflict(f"There is a portal {address.portal_uri} already.")
         count = self.restore_portal(folder, file)
+        tables = {
+            table.name: table.rows for table in self._registry.described_tables(folder, self._registry.engine(folder))
+        }
+        written = import_writes(address, tables, {}, replaces=False) or [portal_write(address, "created")]
+        self._registry.journal_of_writes.record(caller, *written)
         self._registry.report_change(caller, address, list_changed=True)
         return count
 
@@ -255,11 +269,11 @@ def _load(
     table: str | None,
     choices: ColumnChoices,
     packed: Mapping[str, str] | None,
-) -> tuple[list[str], int, list[str]]:
-    """Load a file: a portal, a zip with these files in it, or records. Returns the names of the tables, how many rows
-    they got, and notices."""
+) -> tuple[dict[str, int], list[str]]:
+    """Load a file: a portal, a zip with these files in it, or records. Returns how many rows each table got, and
+    notices."""
     if file.format == "db":
-        return *archive_imports.import_archive(target, file, table), []
+        return archive_imports.import_archive(target, file, table), []
     if packed is not None:
         return record_imports.load_zip(target, file, packed, partial(staged_file, folder))
     return record_imports.load(target, file, str(table), choices)

@@ -57,10 +57,15 @@ class ImportTarget:
 
     engine: PortalEngine
     on_conflict: OnConflict  # what to do with tables that exist
+    former: Mapping[str, int]  # how many rows the tables have that exist
     record_schema: Callable[[PortalEngine, str], None]  # of a table that was created or changed
     rename_staged: Callable[[Sequence[StagedTable]], None]
     set_missing_labels: Callable[[Mapping[str, str]], None]  # from the metadata of a portal file
     is_unfinished: Callable[[], bool]  # whether staged tables still have to get their names
+
+    @property
+    def replaces(self) -> bool:
+        return self.on_conflict == "replace"
 
     def check_conflicts(self, names: Iterable[str], known: Iterable[str]) -> None:
         """Raises Conflict if tables exist and the caller has not given `on_conflict`."""

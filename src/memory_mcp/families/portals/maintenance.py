@@ -5,6 +5,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+from memory_mcp.caller import Caller
 from memory_mcp.changes import Changes
 from memory_mcp.engines.chdb import process, sandbox
 from memory_mcp.engines.files.atomic_write import UNFINISHED
@@ -12,12 +13,13 @@ from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families.maintenance import (
     RESTORE_HINT,
     ExportFolder,
+    ExportUndo,
     FamilyMaintenance,
     Finding,
     ImportFolder,
     Inspection,
 )
-from memory_mcp.families.portals.address import NAME, Address
+from memory_mcp.families.portals.address import NAME, SCHEME, Address
 from memory_mcp.families.portals.composition import create_portals
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder, PortalFolders
 from memory_mcp.families.portals.model import FileFormat
@@ -71,6 +73,19 @@ def _import(portals: Portals, source: ImportFolder) -> None:
             source.result.count("portals", new=is_new)
 
 
+def _versions(portals: Portals, caller: Caller) -> dict[str, str]:
+    return {folder.address.portal_uri: folder.version() for folder in portals.all(caller)}
+
+
+def _is_in_export(export: Path, uri: str) -> bool:
+    """Another client may create a portal during an import."""
+    return (export / PORTALS / f"{uri.removeprefix(SCHEME)}.db").is_file()
+
+
+def _delete(portals: Portals, caller: Caller, uri: str) -> None:
+    portals.delete(caller, uri, None, None, confirm=True)
+
+
 def _check(inspection: Inspection) -> Iterator[Finding]:
     found = [
         (f"{tenant.prefix}{PORTALS}/{portal.address.namespace}/{portal.address.portal}", portal)
@@ -115,5 +130,9 @@ def _leftovers(folder: Path) -> Iterator[Path]:
 
 
 MAINTENANCE = FamilyMaintenance[Portals](
-    exports={"portals": _export}, imports={"portals": _import}, check=_check, leftovers=_leftovers
+    exports={"portals": _export},
+    imports={"portals": _import},
+    import_undo=ExportUndo(_versions, _is_in_export, _delete),
+    check=_check,
+    leftovers=_leftovers,
 )

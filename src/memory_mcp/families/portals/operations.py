@@ -11,21 +11,24 @@ from memory_mcp.changes import Changes
 from memory_mcp.clock import Clock, precise_stamp
 from memory_mcp.engines.chdb.parameters import Unfit
 from memory_mcp.engines.portal_engine import EngineError, PortalEngine
+from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.family import LastWrite
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import cross_portal_query, query_results, storage
 from memory_mcp.families.portals.address import Address
-from memory_mcp.families.portals.answers import PortalDeleted, Result, View, Written
+from memory_mcp.families.portals.answers import PortalDeleted, Result, View, ViewedTable, Written
 from memory_mcp.families.portals.file_exports import FileExports
 from memory_mcp.families.portals.file_imports import FileImports
 from memory_mcp.families.portals.folders import Engines, PortalFolder
+from memory_mcp.families.portals.journal_items import PortalJournal, portal_write, table_write
 from memory_mcp.families.portals.limits import ImportLimits, TransferLimits
 from memory_mcp.families.portals.model import VIEWER, Labels, PortalStats, Record, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table, labels_in, writable
 from memory_mcp.families.portals.query_errors import query_error
 from memory_mcp.families.portals.record_writer import RecordWriter, notice_of
 from memory_mcp.families.portals.transfer_folders import TransferFolders
+from memory_mcp.services.write_journal import Action
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +46,7 @@ class Portals:
         *,
         engines: Engines,
         max_rows: int,
+        journals: UserDatabases | None = None,
         max_tokens: int,
         import_folders: Sequence[Path] = (),
         export_folders: Sequence[Path] = (),
@@ -54,14 +58,17 @@ class Portals:
         urls: bool = False,
         joins: bool = False,
     ) -> None:
-        """`folder_of` is where a user's data lies. The other folders are for the local user, beside imports/ and
-        exports/ in there."""
+        """`folder_of` is where a user's data lies, `journals` who wrote to their portals. The other folders are for the
+        local user, beside imports/ and exports/ in there."""
         self.max_rows = max_rows  # of an answer
         self.max_tokens = max_tokens  # of an answer with rows
         self._engines = engines
         self._joins = joins
         self.on_delete: list[Callable[[Caller, Address], None]] = []  # called once something has been deleted
-        self._registry = PortalRegistry(folder_of, engines, changes, clock)
+        self.journal = PortalJournal(
+            journals, lambda caller: engines.portals(folder_of(caller.user), caller.user, caller.confined_to)
+        )
+        self._registry = PortalRegistry(folder_of, engines, changes, clock, self.journal)
         self._records = RecordWriter(self._registry)
         folders = TransferFolders(folder_of, import_folders, export_folders)
         self.imports = FileImports(self._registry, folders, import_limits, transfers, allow_urls=urls)
@@ -118,7 +125,9 @@ class Portals:
         )
         if labels == before and folder.exists():
             return
+        action: Action = "updated" if folder.exists() else "created"
         self._registry.set_labels(folder, engine, labels)
+        self.journal.record(caller, portal_write(folder.address, action))
         folder.describe(self._registry.described_tables(folder, engine))
         self._registry.report_change(caller, folder.address, list_changed=True, is_counted=is_counted)
 
@@ -185,6 +194,7 @@ class Portals:
         with folder.existing_write_lock():
             rows = self._row_count(folder)
             folder.remove()
+            self.journal.record(caller, portal_write(folder.address, "deleted", -rows))
             self._registry.usage.forget(folder.path)
         self._engines.remove(folder)
         self._registry.report_change(caller, folder.address, list_changed=True, is_counted=False)
@@ -211,8 +221,12 @@ class Portals:
             with self._registry.changing(caller, folder, engine):
                 storage.drop_unfinished(engine)
                 if where:
-                    return self._delete_where(engine, known, where)
+                    deleted = self._delete_where(engine, known, where)
+                    if deleted:
+                        self.journal.record(caller, table_write(folder.address, table, "updated", -deleted))
+                    return deleted
                 storage.drop_table(engine, table)
+                self.journal.record(caller, table_write(folder.address, table, "deleted", -known.rows))
                 self._registry.delete_schema(engine, table)
                 return known.rows
 
@@ -247,7 +261,13 @@ class Portals:
             tables = [existing_table(tables, address.table)]
         labels = folder.labels()
         name, description = labels.name or None, labels.description or None
-        return View(address.portal_uri, VIEWER, tables, self.stats(folder, tables), name, description)
+        shown = self._with_origins(caller, address, tables)
+        return View(address.portal_uri, VIEWER, shown, self.stats(folder, tables), name, description)
+
+    def _with_origins(self, caller: Caller, portal: Address, tables: Sequence[Table]) -> list[ViewedTable]:
+        refs = {table.name: f"{portal.portal_uri}/{table.name}" for table in tables}
+        known = self.journal.origins(caller, list(refs.values()))
+        return [ViewedTable(**vars(table), origin=known.get(refs[table.name])) for table in tables]
 
     def stats(self, folder: PortalFolder, tables: Sequence[Table]) -> PortalStats:
         rows, size = sum(table.rows for table in tables), sum(table.bytes for table in tables)

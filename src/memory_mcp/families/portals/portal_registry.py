@@ -15,6 +15,7 @@ from memory_mcp.families.portals import journal, storage
 from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.folders import Engines, PortalFolder, PortalFolders
 from memory_mcp.families.portals.journal import StagedTable
+from memory_mcp.families.portals.journal_items import PortalJournal
 from memory_mcp.families.portals.model import MAX_DESCRIPTION_CHARS, MAX_NAME_CHARS, Labels, Table
 from memory_mcp.families.portals.usage import UsageCounter
 from memory_mcp.text.names import hidden_character
@@ -26,9 +27,17 @@ PROTOCOL = "2026-07-28"
 class PortalRegistry:
     """The portals of all users, one at a time."""
 
-    def __init__(self, folder_of: Callable[[str], Path], engines: Engines, changes: Changes, clock: Clock) -> None:
+    def __init__(
+        self,
+        folder_of: Callable[[str], Path],
+        engines: Engines,
+        changes: Changes,
+        clock: Clock,
+        journal_of_writes: PortalJournal,
+    ) -> None:
         self.folder_of = folder_of
         self.engines = engines
+        self.journal_of_writes = journal_of_writes
         self.changes = changes
         self.usage = UsageCounter()
         self._clock = clock

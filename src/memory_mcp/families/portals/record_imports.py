@@ -74,13 +74,13 @@ def preview(engine: PortalEngine, source: SourceFile, table: str, choices: Colum
 
 def load(
     target: ImportTarget, source: SourceFile, table: str, choices: ColumnChoices
-) -> tuple[list[str], int, list[str]]:
-    """Add the records of a prepared file to a table, which is made if it is missing: all of them or none. Returns the
-    table, how many records there are, and notices."""
+) -> tuple[dict[str, int], list[str]]:
+    """Add the records of a prepared file to a table, which is made if it is missing: all of them or none. Returns how
+    many records the table got, and notices."""
     target.drop_leftovers()
     known = next((one for one in storage.tables(target.engine) if one.name == table), None)
     target.check_conflicts([table], [table] if known else [])
-    extended = None if target.on_conflict == "replace" else known
+    extended = None if target.replaces else known
     columns = _inspect(source.limited_engine(target.engine), source, choices, table, extended)
     if known is extended and not columns.widened:
         count = _load_into(target.engine, source, table, known, table, columns)
@@ -92,7 +92,7 @@ def load(
             target.rename_staged([staged])
         finally:
             target.drop_leftovers()
-    return [table], count, columns.notices(choices)
+    return {table: count}, columns.notices(choices)
 
 
 StageFile = Callable[[str], AbstractContextManager[Path]]
@@ -101,14 +101,15 @@ StageFile = Callable[[str], AbstractContextManager[Path]]
 
 def load_zip(
     target: ImportTarget, archive: SourceFile, files: Mapping[str, str], stage_file: StageFile
-) -> tuple[list[str], int, list[str]]:
-    """Add the records of all files of a zip, or of none. `files` has the file of each table. Returns the tables, how
-    many records there are, and notices."""
+) -> tuple[dict[str, int], list[str]]:
+    """Add the records of all files of a zip, or of none. `files` has the file of each table. Returns how many records
+    each table got, and notices."""
     target.drop_leftovers()
     known = {table.name: table for table in storage.tables(target.engine)}
     target.check_conflicts(files, known)
     extended = known if target.on_conflict == "append" else {}
-    staged, notices, total, budget = [], [], 0, archive.budget
+    counts: dict[str, int] = {}
+    staged, notices, budget = [], [], archive.budget
     try:
         for table, file in files.items():
             with stage_file(PurePath(file).suffix) as path:
@@ -121,12 +122,12 @@ def load_zip(
                 one, count, size = _stage_records(target, source, table, former, columns)
             staged.append(one)
             notices += [f"{table}: {notice}" for notice in columns.notices(NO_CHOICES)]
-            total, budget = total + count, budget.without(count, size)
+            counts[table], budget = count, budget.without(count, size)
         check_not_cancelled(archive.cancelled)
         target.rename_staged(staged)
     finally:
         target.drop_leftovers()
-    return list(files), total, notices
+    return counts, notices
 
 
 def _stage_records(

@@ -14,6 +14,7 @@ from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.import_context import new_table_name
 from memory_mcp.families.portals.inference import KEY
 from memory_mcp.families.portals.journal import StagedTable
+from memory_mcp.families.portals.journal_items import table_write
 from memory_mcp.families.portals.model import Column, NewColumn, Record, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, find_table
 from memory_mcp.families.portals.wider_types import Widened
@@ -46,6 +47,7 @@ class RecordWriter:
             widened = self._write_changing(caller, folder, engine, table, records)
         else:
             rows = self._insert(engine, table, known, [], records)
+            self._record(caller, folder, known, table, records)
             folder.describe([replace(one, rows=rows) if one.name == table else one for one in tables])
             self._registry.report_change(caller, folder.address, list_changed=False)
         return [*renaming_notices(renamed), *map(str, widened), *_rounding(_types(known, wanted), records)]
@@ -61,11 +63,20 @@ class RecordWriter:
             widened = _widened_columns(known, records)
             if known is not None and widened:
                 self._write_widened(folder, engine, known, wanted, widened, records)
+                self._record(caller, folder, known, table, records)
             else:
                 self._insert(engine, table, known, wanted, records)
+                self._record(caller, folder, known, table, records)
                 if wanted:
                     self._registry.record_schema(engine, table)
         return widened
+
+    def _record(
+        self, caller: Caller, folder: PortalFolder, known: Table | None, table: str, records: Sequence[Record]
+    ) -> None:
+        """Record who wrote what the engine has confirmed."""
+        write = table_write(folder.address, table, "updated" if known else "created", len(records))
+        self._registry.journal_of_writes.record(caller, write)
 
     def _write_widened(
         self,

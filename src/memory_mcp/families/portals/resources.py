@@ -34,8 +34,10 @@ def list_page(call: Call[Portals], cursor: str | None, limit: int) -> ResourcePa
     first = [] if start else [_viewer()]
     folders = call.operations.all(call.caller)
     end = start + limit - len(first)
+    shown = folders[start:end]
+    origins = call.operations.journal.origins(call.caller, [folder.address.portal_uri for folder in shown])
     return ResourcePage(
-        [*first, *(_listed(call.operations, folder) for folder in folders[start:end])],
+        [*first, *(_listed(call.operations, folder, origins.get(folder.address.portal_uri)) for folder in shown)],
         str(end) if len(folders) > end else None,
     )
 
@@ -46,11 +48,11 @@ def _viewer() -> ListedResource:
     )
 
 
-def _listed(operations: Portals, folder: PortalFolder) -> ListedResource:
+def _listed(operations: Portals, folder: PortalFolder, origin: str | None) -> ListedResource:
     uri, described = folder.address.portal_uri, folder.described()
     tables = described.tables if described else []
     names = ", ".join(table.name for table in tables)
-    about = {"memory": _about(operations, folder, tables)}
+    about = {"memory": _about(operations, folder, tables)} | _origin(origin)
     labels = folder.labels()
     description = labels.description or f"Tables: {names or 'none'}"
     return ListedResource(uri, uri.removeprefix("mem://"), description, MIME, about, labels.name or None)
@@ -66,16 +68,22 @@ def read(call: Call[Portals], uri: str) -> Document:
         if uri.partition("?")[2]:
             raise
         raise NotFound("No portal has this address.", hint="resources/list shows what there is.") from exc
+    origin = _origin(call.operations.journal.origins(call.caller, [uri]).get(uri))
     if address.table is None:
         about = _about(call.operations, *call.operations.described(call.caller, address))
-        return Document(uri, json.dumps(about, ensure_ascii=False), MIME, {"memory": about})
+        return Document(uri, json.dumps(about, ensure_ascii=False), MIME, {"memory": about} | origin)
     limit = min(page.limit, call.operations.max_rows)
     rows, is_cut = call.operations.page(call.caller, address, replace(page, limit=limit + 1))
     shown = rows_within(rows[:limit], call.operations.max_tokens)
-    meta: dict[str, Any] = {"memory": {"rows": len(shown), "offset": page.offset}}
+    meta: dict[str, Any] = {"memory": {"rows": len(shown), "offset": page.offset}} | origin
     if is_cut or len(shown) < len(rows):  # a row that is too long alone is skipped
         meta["memory"]["next_offset"] = page.offset + max(len(shown), 1)
     return Document(uri, json.dumps(shown, ensure_ascii=False), "application/json", meta)
+
+
+def _origin(names: str | None) -> dict[str, str]:
+    """Who wrote to a portal or table, if that is known."""
+    return {"memory-mcp/origin": names} if names else {}
 
 
 def subscription_uri(call: Call[Portals], uri: str) -> str | None:

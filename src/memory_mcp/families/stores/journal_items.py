@@ -2,7 +2,7 @@
 
 import base64
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -13,7 +13,7 @@ from memory_mcp.families.stores.category_indexes import CategoryIndexes
 from memory_mcp.families.stores.folders import SUFFIX, StoreFolder, taken
 from memory_mcp.families.stores.model import PREFIX, PathParts, ref_of, split_ref
 from memory_mcp.families.stores.store_access import StoreAccess
-from memory_mcp.families.writes import ItemShown, Journal, origins
+from memory_mcp.families.writes import ItemShown, Journal, JournalUndo, LastWriters, ShownItems, origins, short_origins
 from memory_mcp.services.access import Tenants
 from memory_mcp.services.write_journal import Action, ItemWrite, WriteRecord, WriteTable, digest
 
@@ -80,11 +80,22 @@ class StoreJournal:
 
     def origin(self, caller: Caller, ref: str) -> str | None:
         """Who last wrote a file; None if that is not known."""
+        return self._origins(caller, [ref], origins).get(ref)
+
+    def short_origins(self, caller: Caller, store: str, paths: Sequence[str]) -> dict[str, str]:
+        """Who last wrote each of these files, by path, as far as that is known."""
+        refs = {path: ref_of(store, path) for path in paths}
+        known = self._origins(caller, list(refs.values()), short_origins)
+        return {path: known[ref] for path, ref in refs.items() if ref in known}
+
+    def _origins(
+        self, caller: Caller, refs: Sequence[str], read: Callable[[Read, ShownItems, Sequence[str]], dict[str, str]]
+    ) -> dict[str, str]:
         try:
             with self._databases.database(caller.user).read() as tx:
-                return origins(tx, StoreItems(self._access, self._indexes, caller), [ref]).get(ref)
+                return read(tx, StoreItems(self._access, self._indexes, caller), refs)
         except Unavailable:
-            return None
+            return {}
 
     def journals(self, caller: Caller) -> list[Journal]:
         db = self._databases.database(caller.user)
@@ -99,10 +110,11 @@ class StoreJournal:
                             locks.enter_context(folder.lock())
                 yield locks.enter_context(db.write())
 
-        return [Journal(StoreItems(self._access, self._indexes, caller), db.read, write)]
+        items = StoreItems(self._access, self._indexes, caller)
+        return [Journal(items, db.read, JournalUndo(items, write))]
 
 
-class StoreItems:
+class StoreItems(LastWriters):
     table = WRITES
 
     def __init__(self, access: StoreAccess, indexes: CategoryIndexes, caller: Caller) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -13,6 +14,7 @@ from memory_mcp.families.references import GroupSize
 from memory_mcp.families.stores import frontmatter, paths
 from memory_mcp.families.stores.category_indexes import MAX_CATEGORIES_NAMED, CategoryIndexes, subcategory_names
 from memory_mcp.families.stores.folders import StoreFolder
+from memory_mcp.families.stores.journal_items import StoreJournal
 from memory_mcp.families.stores.model import (
     Category,
     ListedMemory,
@@ -25,16 +27,18 @@ from memory_mcp.families.stores.model import (
 )
 from memory_mcp.families.stores.store_access import StoreAccess
 from memory_mcp.families.texts import Group, Text
+from memory_mcp.families.writes import MAX_ORIGIN_CHARS
 from memory_mcp.services.search.text_facts import TextFacts
 
 ALL = "all"  # the name of the whole store, where a category is expected
 
 
 class StoreListings:
-    def __init__(self, access: StoreAccess, indexes: CategoryIndexes, clock: Clock) -> None:
+    def __init__(self, access: StoreAccess, indexes: CategoryIndexes, clock: Clock, journal: StoreJournal) -> None:
         self._access = access
         self._indexes = indexes
         self._clock = clock
+        self.journal = journal
 
     def list_category(
         self, caller: Caller, store: str, category: str | None, offset: int, *, include_expired: bool
@@ -55,6 +59,8 @@ class StoreListings:
         more = f"There is more: call list_memories with offset {following}." if following < len(entries) else None
         subcategories = [one for one in shown if isinstance(one, str)]
         listed = [one for one in shown if isinstance(one, ListedMemory)]
+        known = self.journal.short_origins(caller, store, [one.path for one in listed])
+        listed = [replace(one, origin=known.get(one.path)) for one in listed]
         return Category(store, name, len(listed), listed, subcategories, more)
 
     def recent(
@@ -67,12 +73,16 @@ class StoreListings:
             return RecentFiles(name, 0, [])
         expired_by = None if include_expired else self._clock()
         latest = self._access.query(caller, folder, lambda catalogue: catalogue.recent(parts, limit, expired_by))
-        shown = within_budget(self._whole(folder, latest), lambda one: len(one.content.encode()) + 200)
+        shown = within_budget(
+            self._whole(folder, latest), lambda one: len(one.content.encode()) + 200 + MAX_ORIGIN_CHARS
+        )
         left = len(latest) - 1 - [one.path for one in latest].index(shown[-1].path) if shown else len(latest)
         names = ", ".join(one.path for one in latest[len(latest) - left :][:MAX_CATEGORIES_NAMED])
         notice = (
             f"{left} more are too long to show at once, or cannot be read: {names}. Use get_memory." if left else None
         )
+        known = self.journal.short_origins(caller, store, [one.path for one in shown])
+        shown = [replace(one, origin=known.get(one.path)) for one in shown]
         return RecentFiles(name, len(shown), shown, notice)
 
     def _whole(self, folder: StoreFolder, latest: Iterable[MemorySummary]) -> Iterator[RecentMemory]:
@@ -143,4 +153,4 @@ def _size(one: ListedMemory | str) -> int:
     """About how many bytes of JSON it makes."""
     if isinstance(one, str):
         return len(one.encode()) + 4
-    return 110 + len(one.path.encode()) + len(one.summary.encode())
+    return 110 + MAX_ORIGIN_CHARS + len(one.path.encode()) + len(one.summary.encode())

@@ -201,6 +201,7 @@ class ListedMemory:
     summary: str
     updated_at: str | None
     expired: bool
+    origin: OriginText = None
 
 
 @dataclass(frozen=True)
@@ -236,6 +237,7 @@ class RecentMemory:
     updated_at: str | None
     token_estimate: int
     tags: list[str]
+    origin: OriginText = None
 
 
 @dataclass(frozen=True)

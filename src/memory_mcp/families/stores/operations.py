@@ -56,8 +56,8 @@ class Stores(StoreListings):
     ) -> None:
         """`data_dirs` are further data directories that may exist."""
         access = StoreAccess(caches, durable=durable)
-        super().__init__(access, CategoryIndexes(access), clock)
-        self.journal = StoreJournal(journals, access, self._indexes)
+        indexes = CategoryIndexes(access)
+        super().__init__(access, indexes, clock, StoreJournal(journals, access, indexes))
         self._data_dirs = data_dirs
         # Files as this server last wrote them: no editor is saving those.
         self._written: dict[tuple[Path, PathParts], Signature] = {}

@@ -9,7 +9,7 @@ from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.family import decoded
 from memory_mcp.families.vault import storage
 from memory_mcp.families.vault.model import VAULT_URI, Memory, NewMemory, PruneFilter, uri_of
-from memory_mcp.families.writes import ItemShown
+from memory_mcp.families.writes import ItemShown, LastWriters
 from memory_mcp.services.write_journal import Action, ItemWrite, WriteRecord, WriteTable, digest
 
 PREFIX = f"{VAULT_URI}/"
@@ -39,7 +39,7 @@ def copy_of(stored: Stored) -> dict[str, Any]:
     }
 
 
-class VaultItems:
+class VaultItems(LastWriters):
     table = WRITES
 
     def shown(self, tx: Read, items: Sequence[str]) -> dict[str, ItemShown]:

@@ -31,7 +31,7 @@ from memory_mcp.families.vault.model import (
     session_uri,
     uri_of,
 )
-from memory_mcp.families.writes import Journal
+from memory_mcp.families.writes import Journal, JournalUndo, short_origins
 from memory_mcp.services.search import fts_query, ranking, word_search
 from memory_mcp.services.search.text_facts import TextFacts
 from memory_mcp.services.search.vector_cache import VectorCache
@@ -168,6 +168,12 @@ class Vault:
             raise NotFound("The vault has no memory under this key.", hint="search_memories finds what it has.")
         return memory
 
+    def origins(self, caller: Caller, keys: Sequence[str]) -> dict[str, str]:
+        """Who last wrote each of these vault memories, in a few words. Those without a record are left out."""
+        with self._reading(caller.user) as tx:
+            known = short_origins(tx, VaultItems(), [uri_of(key) for key in keys])
+        return {key: known[uri_of(key)] for key in keys if uri_of(key) in known}
+
     def page(self, caller: Caller, wanted: Range) -> MemoryPage:
         return self._part(caller, "vault", "", wanted)
 
@@ -236,7 +242,8 @@ class Vault:
 
     def journals(self, caller: Caller) -> Iterable[Journal]:
         db = self._tenants.database(caller.user)
-        yield Journal(VaultItems(), db.read, lambda keys: db.write(), publish=partial(self._publish_undone, caller))
+        undo = JournalUndo(items := VaultItems(), lambda keys: db.write(), partial(self._publish_undone, caller))
+        yield Journal(items, db.read, undo)
 
     def _publish_undone(self, caller: Caller, keys: Sequence[str]) -> None:
         self._changes.publish(caller.user, [VAULT_URI, *map(uri_of, keys)], list_changed=True)

@@ -1,6 +1,7 @@
 """memory://vault, memory://vault/{key} and memory://session/{session_id}."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from urllib.parse import parse_qsl
 
@@ -49,10 +50,14 @@ def read(call: Call[Vault], uri: str) -> Document:
     address, _, query = uri.partition("?")
     if address == VAULT_URI:
         wanted = _range(query)
-        return _array(uri, address, wanted, call.operations.page(call.caller, wanted))
+        part = call.operations.page(call.caller, wanted)
+        origins = call.operations.origins(call.caller, [memory.key for memory in part.memories])
+        return _array(uri, address, wanted, part, origins)
     if address.startswith(f"{VAULT_URI}/"):
         memory = call.operations.get(call.caller, decoded(address.removeprefix(f"{VAULT_URI}/")))
-        return Document(uri, json.dumps(asdict(memory), ensure_ascii=False))
+        origins = call.operations.origins(call.caller, [memory.key])
+        meta = {"memory-mcp/origin": origins[memory.key]} if origins else {}
+        return Document(uri, json.dumps(asdict(memory), ensure_ascii=False), meta=meta)
     if address.startswith("memory://session/"):
         if decoded(address.removeprefix("memory://session/")) != call.session.id:
             raise NotFound("There is no such session here.", hint="Yours is in resources/list.")
@@ -82,8 +87,13 @@ def complete(call: Call[Vault], name: str, value: str) -> list[str]:
     return []
 
 
-def _array(uri: str, address: str, wanted: Range, part: MemoryPage) -> Document:
+def _array(
+    uri: str, address: str, wanted: Range, part: MemoryPage, origins: Mapping[str, str] | None = None
+) -> Document:
+    """`origins` is who wrote the memories, by key."""
     meta: dict[str, object] = {"memory-mcp/total": part.total}
+    if origins:
+        meta["memory-mcp/origins"] = origins
     if part.next_offset is not None:
         meta["memory-mcp/next"] = f"{address}?offset={part.next_offset}&limit={wanted.limit}"
     return Document(uri, json.dumps([asdict(memory) for memory in part.memories], ensure_ascii=False), meta=meta)

@@ -101,6 +101,7 @@ class JournalEntry(BaseModel):
     key_name: str | None
     session_id: str | None
     action: Action
+    rows: int | None = Field(description="Of a table: how many rows were added or, below 0, deleted.")
     title: str
     ref: str | None = Field(description="GET /api/open opens it; null if it no longer exists.")
     undone: bool
@@ -191,6 +192,7 @@ def _entry(one: ReviewedWrite) -> JournalEntry:
             "at": record.at,
             "by": str(record.writer),
             "action": record.action,
+            "rows": record.rows,
             "title": one.title,
             "ref": one.ref,
             "undone": one.is_undone,

@@ -19,6 +19,7 @@ class ItemWrite:
     before: Any = None
     """The state before it, as JSON that the family can restore. None for a new item, and if no copy may be kept."""
     after: str | None = None  # a digest of the state after it; None: the item is deleted
+    rows: int | None = None  # of a table: how many were added or, below 0, deleted
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class WriteRecord:
     after: str | None
     undo_id: str | None = None  # of the undo that wrote it
     undoes: int | None = None  # the number of the first record that it undid
+    rows: int | None = None
 
 
 @dataclass(frozen=True)

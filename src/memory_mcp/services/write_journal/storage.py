@@ -34,6 +34,7 @@ class WriteTable:
     name: str
     visible: str = "TRUE"  # an SQL condition for the items that the caller may see
     within: str | None = None  # its parameter: the namespace that the caller is confined to
+    has_row_counts: bool = False  # its items are tables
 
     def record(self, tx: Write, caller: Caller, *writes: ItemWrite, undoes: int | None = None) -> None:
         """Add what a transaction wrote, in this transaction."""
@@ -61,8 +62,9 @@ class WriteTable:
         """Faster than JSON, for the usual write."""
         return tx.all(
             f"""
-            INSERT INTO {self.name} ({_COLUMNS})
-            VALUES ({_COMMON}, :item, :action, :before, :after) RETURNING number
+            INSERT INTO {self.name} ({self._columns})
+            VALUES ({_COMMON}, :item, :action, :before, :after{", :rows" if self.has_row_counts else ""})
+            RETURNING number
             """,
             common | values,
         )
@@ -70,8 +72,9 @@ class WriteTable:
     def _add_several(self, tx: Write, common: dict[str, Any], values: Sequence[dict[str, Any]]) -> list[Row]:
         return tx.all(
             f"""
-            INSERT INTO {self.name} ({_COLUMNS})
+            INSERT INTO {self.name} ({self._columns})
             SELECT {_COMMON}, value ->> 'item', value ->> 'action', value ->> 'before', value ->> 'after'
+                {", value ->> 'rows'" if self.has_row_counts else ""}
             FROM json_each(:items) ORDER BY key RETURNING number
             """,
             common | {"items": _json(values)},
@@ -124,7 +127,7 @@ class WriteTable:
     def find(self, tx: Read, query: WriteQuery, limit: int) -> list[WriteRecord]:
         """The newest first."""
         rows = tx.all(
-            f"SELECT {_FIELDS} FROM {self.name} WHERE {self._wanted(query)} ORDER BY number DESC LIMIT :limit",
+            f"SELECT {self._fields} FROM {self.name} WHERE {self._wanted(query)} ORDER BY number DESC LIMIT :limit",
             {**self._values(query), "limit": limit},
         )
         return [_record(row) for row in rows]
@@ -161,6 +164,17 @@ class WriteTable:
             found[item].add(number)
         return found
 
+    def counts(self, tx: Read, query: WriteQuery) -> dict[str, int]:
+        """How many of the records that match each item has, the item that was written last first."""
+        rows = tx.all(
+            f"""
+            SELECT item, count(*) FROM {self.name} WHERE {self._wanted(query)}
+            GROUP BY item ORDER BY max(number) DESC
+            """,
+            self._values(query),
+        )
+        return dict(rows)
+
     def groups(self, tx: Read, query: WriteQuery) -> list[WriteGroup]:
         """The writes that match, by day and writer, the newest first."""
         rows = tx.all(
@@ -177,7 +191,9 @@ class WriteTable:
         """All records of each item, the oldest first."""
         found: dict[str, list[WriteRecord]] = {item: [] for item in items}
         rows = tx.all(
-            f"SELECT {_FIELDS} FROM {self.name} WHERE item IN (SELECT value FROM json_each(:items)) ORDER BY number",
+            f"""
+            SELECT {self._fields} FROM {self.name} WHERE item IN (SELECT value FROM json_each(:items)) ORDER BY number
+            """,
             {"items": _json(list(items))},
         )
         writers: dict[Writer, Writer] = {}  # an item may have been written a hundred thousand times, by a few
@@ -191,7 +207,7 @@ class WriteTable:
         """The last record of each item. Items that were written before there was a journal have none."""
         rows = tx.all(
             f"""
-            SELECT {_FIELDS} FROM {self.name} WHERE number IN (
+            SELECT {self._fields} FROM {self.name} WHERE number IN (
                 SELECT (SELECT max(number) FROM {self.name} WHERE item = wanted.value)
                 FROM json_each(:items) AS wanted
             )
@@ -204,7 +220,7 @@ class WriteTable:
         """The newest records of some items, the newest first."""
         rows = tx.all(
             f"""
-            SELECT {_FIELDS} FROM {self.name} WHERE item IN (SELECT value FROM json_each(:items))
+            SELECT {self._fields} FROM {self.name} WHERE item IN (SELECT value FROM json_each(:items))
             ORDER BY number DESC LIMIT :limit
             """,
             {"items": _json(list(items)), "limit": limit},
@@ -220,6 +236,14 @@ class WriteTable:
         """Whether the state before a write is kept."""
         found = tx.one(f"SELECT 1 FROM {self.name} WHERE number = :number AND before IS NOT NULL", {"number": number})
         return found is not None
+
+    @property
+    def _columns(self) -> str:
+        return f"{_COLUMNS}, row_count" if self.has_row_counts else _COLUMNS
+
+    @property
+    def _fields(self) -> str:
+        return f"{_FIELDS}, row_count" if self.has_row_counts else _FIELDS
 
     def _wanted(self, query: WriteQuery) -> str:
         return f"{_condition(query)} AND {self.visible}"
@@ -258,7 +282,7 @@ def _values(query: WriteQuery) -> dict[str, Any]:
 
 def _item_values(one: ItemWrite) -> dict[str, Any]:
     before = None if one.before is None else _json(one.before)
-    return {"item": one.item, "action": one.action, "before": before, "after": one.after}
+    return {"item": one.item, "action": one.action, "before": before, "after": one.after, "rows": one.rows}
 
 
 def _record(row: Sequence[Any]) -> WriteRecord:

@@ -1,0 +1,128 @@
+"""Tables of portals in the journal of writes. Its records are only listed: rows have no identity, and a copy of a table
+may be as large as the table."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from memory_mcp.caller import Caller
+from memory_mcp.engines.transactions import Read, UserDatabases
+from memory_mcp.errors import AppError, Invalid
+from memory_mcp.families.portals import address as addresses
+from memory_mcp.families.portals.address import SCHEME, Address
+from memory_mcp.families.portals.folders import PortalFolders
+from memory_mcp.families.portals.storage import writes
+from memory_mcp.families.writes import ItemShown, Journal, origins
+from memory_mcp.services.write_journal import Action, ItemWrite, Writer
+
+log = logging.getLogger(__name__)
+
+WHY_NO_UNDO = "rows have no former state that could come back; look at them with portal_query, and delete what is wrong"
+
+
+def item_of(address: Address) -> str:
+    return "/".join(filter(None, (address.namespace, address.portal, address.table)))
+
+
+def table_write(portal: Address, table: str, action: Action, rows: int) -> ItemWrite:
+    """`rows` is how many were added or, below 0, deleted."""
+    return ItemWrite(f"{item_of(portal)}/{table}", action, rows=rows)
+
+
+def portal_write(portal: Address, action: Action, rows: int | None = None) -> ItemWrite:
+    """The portal as a whole was deleted, or its name or description changed."""
+    return ItemWrite(item_of(portal), action, rows=rows)
+
+
+def import_writes(
+    portal: Address, imported: Mapping[str, int], former: Mapping[str, int], *, replaces: bool
+) -> list[ItemWrite]:
+    """The tables of an import, with how many rows each got, after those that it replaced. `former` has the tables that
+    there were before."""
+    gone = [name for name in imported if replaces and name in former]
+    updated = former.keys() - gone
+    return [
+        *(table_write(portal, name, "deleted", -former[name]) for name in gone),
+        *(table_write(portal, name, "updated" if name in updated else "created", imported[name]) for name in imported),
+    ]
+
+
+class PortalJournal:
+    """The journals of all users' portals, each in a file beside the portals. A power cut may lose the last records."""
+
+    def __init__(self, databases: UserDatabases | None, portals: Callable[[Caller], PortalFolders]) -> None:
+        """Without `databases` nothing is recorded: for maintenance, which writes for no caller, and for servers on
+        PostgreSQL, which have no files of their own."""
+        self._databases = databases
+        self._portals = portals
+
+    def record(self, caller: Caller, *written: ItemWrite) -> None:
+        """Record what an engine has confirmed. Never fails: it is written, whether or not that can be recorded."""
+        if self._databases is None or not written:
+            return
+        try:
+            with self._databases.database(caller.user).write() as tx:
+                writes.WRITES.record(tx, caller, *written)
+        except AppError as exc:
+            writer = Writer(caller.source, caller.client, caller.key_id, caller.key_name)
+            for one in written:
+                log.warning(
+                    *("A write is missing in the journal of portals: %s %s, %s rows, by %r. %s", one.item, one.action),
+                    *(one.rows, str(writer), exc.message),
+                )
+
+    def origins(self, caller: Caller, refs: Sequence[str]) -> dict[str, str]:
+        """Who wrote to each of these tables and portals. None are known while the journal cannot be read."""
+        if self._databases is None or not self._databases.exists(caller.user):
+            return {}
+        try:
+            with self._databases.database(caller.user).read() as tx:
+                return origins(tx, self._items(caller), refs)
+        except AppError:
+            return {}
+
+    def journals(self, caller: Caller) -> list[Journal]:
+        if self._databases is None or not self._databases.exists(caller.user):
+            return []
+        read = self._databases.database(caller.user).read
+        return [Journal(self._items(caller), read, undo=None, why_no_undo=WHY_NO_UNDO)]
+
+    def _items(self, caller: Caller) -> "PortalItems":
+        return PortalItems(self._portals(caller), caller.confined_to)
+
+
+class PortalItems:
+    def __init__(self, folders: PortalFolders, within: str | None) -> None:
+        """`within` is the namespace that the caller is confined to: writes to others are left out."""
+        self.table = writes.WRITES if within is None else writes.writes_within(within)
+        self._folders = folders
+        self._within = within
+
+    def shown(self, tx: Read, items: Sequence[str]) -> dict[str, ItemShown]:
+        """Those that exist."""
+        return {item: ItemShown(f"{SCHEME}{item}", item) for item in items if self._exists(Address(*item.split("/")))}
+
+    def _exists(self, address: Address) -> bool:
+        folder = self._folders.get(address)
+        if address.table is None or not folder.exists():
+            return folder.exists()
+        described = folder.described()
+        return described is None or address.table in {table.name for table in described.tables}
+
+    def items_of(self, tx: Read, refs: Sequence[str]) -> dict[str, list[str]]:
+        """A table, or all tables of a portal."""
+        found = {ref: address for ref in refs if (address := self._address(ref))}
+        return {
+            ref: [item_of(address)] if address.table else writes.items_in(tx, item_of(address))
+            for ref, address in found.items()
+        }
+
+    def _address(self, ref: str) -> Address | None:
+        try:
+            address = addresses.parse(ref)
+        except Invalid:
+            return None
+        return address if self._within in (None, address.namespace) else None
+
+    def writers(self, tx: Read, items: Iterable[str]) -> dict[str, list[Writer]]:
+        """Of every row that was ever written, as the writer of a single one is not known."""
+        return writes.writers(tx, items)
