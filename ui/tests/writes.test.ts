@@ -38,11 +38,6 @@ test('writes are grouped by day and by who wrote them, in their order', () => {
   ]) // prettier-ignore
 })
 
-test('tables do not record who wrote', () => {
-  const table: Write = { ...write('a', '2026-01-02T12:00:00Z', null), family: 'portals' }
-  expect(byDayAndAuthor([table])[0]![1][0]![0]).toBe('changed tables')
-})
-
 test('days have names', () => {
   const now = Date.parse('2026-01-02T12:00:00Z')
   expect(['2026-01-02', '2026-01-01', '2025-12-31'].map((day) => dayLabel(day, now))).toEqual([

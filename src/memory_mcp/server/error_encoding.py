@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse
 from memory_mcp.errors import AppError, Conflict, Forbidden, Invalid, NotFound, RateLimited, Unavailable, shorten
 from memory_mcp.families.family import Family
 from memory_mcp.services.access import KeyRefused, NotSignedIn
+from memory_mcp.text.invisible_characters import escape_in_json, show
 from memory_mcp.text.validation import sentence
 
 log = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ def _log_unusable(error: AppError) -> None:
 
 def rpc_error(error: AppError) -> MCPError:
     _log_unusable(error)
-    return MCPError(wire_codes(error).json_rpc, error.text_for_models, {"error": error.code, **error.data})
+    return MCPError(wire_codes(error).json_rpc, show(error.text_for_models), {"error": error.code, **error.data})
 
 
 def malformed(json_rpc_code: int, message: str) -> types.ErrorData:
@@ -84,7 +85,7 @@ def tool_result(family: Family[Any], error: AppError) -> types.CallToolResult:
         raise rpc_error(error)
     structured = body(error)
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=json.dumps(structured, ensure_ascii=False))],
+        content=[types.TextContent(type="text", text=escape_in_json(json.dumps(structured, ensure_ascii=False)))],
         structured_content=structured,
         is_error=True,
     )

@@ -38,6 +38,7 @@ from memory_mcp.server.thread_pools import Pools
 from memory_mcp.server.tool_calls import FinishedCall, ToolCalls
 from memory_mcp.server.tool_list import ToolList
 from memory_mcp.services.sessions import Connection
+from memory_mcp.text.invisible_characters import show
 
 MAX_COMPLETIONS = 100  # the protocol's bound
 
@@ -269,7 +270,7 @@ class McpServer:
         with error_encoding.rpc_errors("prompts/get"):
             family, prompt = self._prompt(ctx, params.name)
             text = await self._runner.run(ctx, family, _write_prompt, prompt, params.arguments)
-        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
+        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=show(text)))
         return types.GetPromptResult(description=prompt.description, messages=[message])
 
     def _prompt(self, ctx: RequestContext, name: str) -> tuple[str, Prompt]:

@@ -9,6 +9,7 @@ import mcp_types as types
 
 from memory_mcp.errors import AppError
 from memory_mcp.families.family import Family, ListedResource, ResourcePage, bad_cursor
+from memory_mcp.text.invisible_characters import show
 from memory_mcp.text.names import visible
 
 MAX_RESOURCES = 100  # on one page
@@ -45,9 +46,9 @@ def _result(found: Sequence[ListedResource], next_cursor: str | None) -> types.L
     resources = [
         types.Resource(
             uri=item.uri,
-            name=visible(item.name),
-            title=item.title and visible(item.title),
-            description=item.description and visible(item.description),
+            name=show(visible(item.name)),
+            title=item.title and show(visible(item.title)),
+            description=item.description and show(visible(item.description)),
             mime_type=item.mime_type,
             _meta=dict(item.meta) or None,
         )

@@ -25,7 +25,7 @@ def result(tool: Tool, answer: Any, caller: Caller, given: Mapping[str, Any] | N
 
 def document_text(document: Document) -> str:
     """The text of a resource. In JSON no character is invisible; any other text is exact."""
-    return escape_in_json(document.text) if document.mime_type == "application/json" else document.text
+    return escape_in_json(document.text) if document.mime_type.endswith(("/json", "+json")) else document.text
 
 
 def text_bytes(message: object) -> int:

@@ -1,5 +1,6 @@
 // The picture of a graph: force-graph lays it out and draws it. See docs/decisions/0025-force-graph.md.
 import ForceGraph, { type LinkObject, type NodeObject } from 'force-graph'
+import { shown } from '../shared/invisible'
 import { colorOf, groupsOf, type Edge, type Node } from './graph-model'
 
 interface Placed extends NodeObject {
@@ -176,7 +177,7 @@ export class GraphPicture {
     const radius = 4 * Math.sqrt(1 + node.degree / 4)
     context.font = `${12 / zoom}px system-ui, sans-serif`
     context.textAlign = 'center'
-    const text = node.title.slice(0, 40)
+    const text = shown(node.title.slice(0, 40))
     const [half, top] = [context.measureText(text).width / 2, y + radius]
     const box = { left: x - half, right: x + half, top, bottom: top + 15 / zoom }
     if (!isNamed && this.labels.some((other) => overlap(box, other))) return // zooming in shows it
@@ -194,7 +195,7 @@ export class GraphPicture {
     context.font = `${10 / zoom}px system-ui, sans-serif`
     context.textAlign = 'center'
     context.fillStyle = this.textColors.quiet
-    context.fillText(label, ((source.x ?? 0) + (target.x ?? 0)) / 2, ((source.y ?? 0) + (target.y ?? 0)) / 2)
+    context.fillText(shown(label), ((source.x ?? 0) + (target.x ?? 0)) / 2, ((source.y ?? 0) + (target.y ?? 0)) / 2)
   }
 
   private dimmed(color: string, isDimmed: boolean): string {

@@ -17,6 +17,7 @@ import {
   Waypoints,
 } from 'lucide'
 import { hasUnsaved } from '../shared/draft'
+import { showInvisibleCharacters, shown } from '../shared/invisible'
 import '../shared/style.css'
 import { Toasts } from '../shared/toast'
 import { errorMessage } from '../shared/format'
@@ -166,7 +167,7 @@ function App() {
   useShortcuts(() => setPaletteOpen((isOpen) => !isOpen), showHelp)
   const shownTitle = pageTitle.value || itemTitle() || title
   useEffect(() => {
-    document.title = `${shownTitle} · Memory`
+    document.title = `${shown(shownTitle)} · Memory`
   }, [shownTitle])
   return (
     <div class="shell">
@@ -287,4 +288,5 @@ function NotFound() {
   )
 }
 
+showInvisibleCharacters()
 render(<App />, document.getElementById('app')!)

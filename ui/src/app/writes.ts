@@ -7,7 +7,6 @@ import { SOURCES } from './note-filters'
 export type Write = Schemas['WriteShown']
 
 export const UNKNOWN_AUTHOR = 'not recorded who wrote it'
-const TABLES = 'changed tables' // whose rows have no journal
 
 const DAY_MS = 24 * 3600 * 1000
 
@@ -15,9 +14,8 @@ const DAY_MS = 24 * 3600 * 1000
 export const originLabel = (origin: string) => (origin === 'web app' ? 'you, in this web app' : origin)
 
 /** Of the last write. The journal does not know what is older than itself, but a note knows its first client. */
-function authorOf({ family, origin, client, source }: Write): string {
+function authorOf({ origin, client, source }: Write): string {
   if (origin) return originLabel(origin)
-  if (family === 'portals') return TABLES
   return client ?? (source ? SOURCES[source] : UNKNOWN_AUTHOR)
 }
 

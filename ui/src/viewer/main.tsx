@@ -1,6 +1,7 @@
 import { render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { Bridge } from '../shared/bridge'
+import { showInvisibleCharacters } from '../shared/invisible'
 import '../shared/style.css'
 import { Toasts } from '../shared/toast'
 import { errorMessage } from '../shared/format'
@@ -46,4 +47,5 @@ function Boot() {
   )
 }
 
+showInvisibleCharacters()
 render(<Boot />, document.getElementById('app')!)

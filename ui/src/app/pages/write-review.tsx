@@ -17,7 +17,7 @@ type Group = Schemas['JournalGroup']
 type Entry = Schemas['JournalEntry']
 
 const SOURCES = { mcp: 'a client', ui: 'web app', cli: 'command line', import: 'import', hook: 'hook', sync: 'sync' }
-const FAMILIES = ['vault', 'notes', 'stores', 'graph'] as const
+const FAMILIES = ['vault', 'notes', 'stores', 'graph', 'portals'] as const
 const FIELDS = ['client', 'key', 'source', 'family', 'since', 'until', 'unnamed', 'keyless', 'undo_id'] as const
 const SHOWN = 200
 
@@ -57,8 +57,8 @@ export default function WriteReview() {
     <>
       <h1>Who wrote what</h1>
       <p class="mut">
-        Every write to facts, notes, files and graphs, and who made it. Choose the writes of a client, a key or a time
-        to undo them together. What others changed later is left alone.
+        Every write to facts, notes, files, graphs and tables, and who made it. Choose the writes of a client, a key or
+        a time to undo them together. What others changed later is left alone, and so are the rows of tables.
       </p>
       <Filters />
       {isChosen ? <Writes wanted={wanted} /> : <Groups />}
@@ -250,6 +250,7 @@ function WriteRow({ write }: { write: Entry }) {
       <td>{write.by}</td>
       <td>
         {write.action}
+        {write.rows !== null && `, ${write.rows < 0 ? '−' : '+'}${plural(Math.abs(write.rows), 'row')}`}
         {write.undone && ', undone'}
         {write.undo_id && (
           <>

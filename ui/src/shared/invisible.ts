@@ -1,0 +1,29 @@
+// Characters that people do not see and that models or terminals obey, shown by name in every text of a page: the same as
+// src/memory_mcp/text/invisible_characters.py. Fields and editors have the exact text.
+import { options, type VNode } from 'preact'
+
+const FLAG = '\u{1f3f4}[\u{e0030}-\u{e0039}\u{e0061}-\u{e007a}]{3,7}\u{e007f}'
+const UNPRINTABLE =
+  '\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u00ad\\u180e\\u200b\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb' +
+  '\\u{e0000}-\\u{e00ff}\\u{e01f0}-\\u{e0fff}'
+const SELECTORS = '\\ufe00-\\ufe0f\\u{e0100}-\\u{e01ef}'
+const BLANK = `\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u3164\\uffa0${SELECTORS}`
+const INVISIBLE = new RegExp(
+  `${FLAG}|([${UNPRINTABLE}\\u3164\\uffa0]|(?<=[${BLANK}])[${BLANK}]|(?<![^\\x00-"$-)+-/:-\\x7f])[${SELECTORS}])`,
+  'gu',
+)
+
+const name = (character: string) => `<U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}>`
+
+export const shown = (text: string): string =>
+  text.replace(INVISIBLE, (whole: string, hidden?: string) => (hidden ? name(hidden) : whole))
+
+/** From now on, in every text that is drawn: Preact makes a node without a type of each. */
+export function showInvisibleCharacters(): void {
+  const before = options.vnode
+  options.vnode = (vnode: VNode) => {
+    const text = vnode as unknown as { type: unknown; props: unknown }
+    if (text.type === null && typeof text.props === 'string') text.props = shown(text.props)
+    before?.(vnode)
+  }
+}
