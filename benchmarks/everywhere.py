@@ -1,8 +1,9 @@
 """How much one search over everything finds: `make bench-everywhere`. LoCoMo conversations, spread over all families.
 
-Each conversation has a server of its own. Its turns are distributed in order: one to the vault, the next to the notes,
-then to a store, a graph and a portal. The same questions are sent to the same tool with everything in the notes,
-which look at each turn together with the one before it, and with everything in the vault, where each stands alone.
+Each conversation has a server of its own, and each of its sessions is an MCP session. Its turns are distributed in
+order: one to the vault, the next to the notes, then to a store, a graph and a portal. The same questions are sent to
+the same tool with everything in the notes, whose index looks at each turn together with the one before it, and with
+everything in the vault, where only the merge of matches knows what was written before.
 """
 
 import argparse
@@ -38,29 +39,30 @@ Keep = Callable[[ServerProcess, Turn], str]
 
 
 def in_vault(server: ServerProcess, turn: Turn) -> str:
-    server.answer("commit_memory", {"scope": "vault", "key": turn.id, "content": turn.text})
+    server.answer("commit_memory", {"scope": "vault", "key": turn.id, "content": turn.text}, turn.session)
     return f"memory://vault/{turn.id}"
 
 
 def in_notes(server: ServerProcess, turn: Turn) -> str:
-    return f"memory://note/{server.answer('memory_create', {'content': turn.text}, session=turn.session)['id']}"
+    return f"memory://note/{server.answer('memory_create', {'content': turn.text}, turn.session)['id']}"
 
 
 def in_store(server: ServerProcess, turn: Turn) -> str:
     path = turn.id.lower().replace(":", "/")
-    server.answer("add_memory", {"store": "talk", "path": path, "content": turn.text})
+    server.answer("add_memory", {"store": "talk", "path": path, "content": turn.text}, turn.session)
     return f"stores:talk/{path}"
 
 
 def in_graph(server: ServerProcess, turn: Turn) -> str:
     entity = {"name": turn.id, "entity_type": "turn", "observations": [turn.text]}
-    server.answer("create_entities", {"project": "talk", "entities": [entity]})
+    server.answer("create_entities", {"project": "talk", "entities": [entity]}, turn.session)
     return f"graph:talk/{turn.id}"
 
 
 def in_portal(server: ServerProcess, turn: Turn) -> str:
     record = {"role": "user", "content": turn.text}
-    server.answer("portal_write", {"portalUri": "mem://talk/turns", "table": "messages", "data": [record]})
+    written = {"portalUri": "mem://talk/turns", "table": "messages", "data": [record]}
+    server.answer("portal_write", written, turn.session)
     return f"messages: {' '.join(turn.text.split())}"[:80]
 
 

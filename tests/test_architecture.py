@@ -81,7 +81,7 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "exports usage portal_registry server_portals zip_files record_writer record_imports transfer_folders query_errors "
     "file_imports file_exports query_results operations composition search_texts resources references "
     "maintenance family tools",
-    "recall": "model background pages origins references overview operations index latest counts tools family",
+    "recall": "model background pages origins references overview fusion operations index latest counts tools family",
 }
 READERS = {  # of importers, one for each foreign format
     *("server_memory", "mcp_memory_service", "markdown_folder", "basic_memory", "anthropic_memory"),

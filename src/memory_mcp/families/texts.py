@@ -64,6 +64,8 @@ class Match:
     lexical: float | None
     facts: TextFacts = UNKNOWN_FACTS
     closeness: float | None = None  # to the query, comparable with other queries; None: no vectors were compared
+    superseded_by: str | None = None  # the reference of the memory that replaces this one
+    has_context: bool = False  # the last text before it in this family is part of its score
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -271,3 +272,19 @@ async def test_a_file_without_text_is_found_by_its_name(client: Client, app: App
     register(app, elsewhere, "mine")
     [hit] = await hits(client, "wombat")
     assert (hit["ref"], hit["title"]) == ("stores:mine/wombat", "wombat")
+
+
+async def test_a_file_written_just_after_what_was_asked_for_comes_before_an_equal_one(
+    client: Client, app: App, elsewhere: Path, clock: Clock
+) -> None:
+    register(app, elsewhere, "mine")
+    for session, path in (("talk", "answer"), ("elsewhere", "stranger")):
+        await call(client, "set_session_id", session_id=session)
+        if session == "talk":
+            await call(client, "commit_memory", scope="vault", key="asked", content="Which harbour did Maria paint?")
+        clock.now += timedelta(seconds=1)
+        await call(client, "add_memory", store="mine", path=path, content="It was the old harbour.")
+    write(elsewhere, "person.md", "It was the old harbour.\n")
+    found = await refs(client, "harbour Maria paint")
+    assert found[:2] == ["memory://vault/asked", "stores:mine/answer"]
+    assert {*found[2:]} == {"stores:mine/person", "stores:mine/stranger"}

@@ -7,9 +7,6 @@ from typing import Any
 import apsw
 import pytest
 
-from memory_mcp.families.recall.operations import RANK_SHARE, fused
-from memory_mcp.families.texts import Match
-from memory_mcp.services.search import ranking
 from tests.events import eventually
 from tests.families.recall.calls import FAMILIES, PORTAL, checked
 from tests.services.embedding.fake_service import FakeService, running_service
@@ -100,43 +97,3 @@ def test_a_server_whose_embedder_is_down_finds_by_words(
     with server(tmp_path, **options) as kept:
         keep(kept, BUSY)
         assert len(recall(kept, "cat mouse")) == 4
-
-
-# The order
-
-
-def match(ref: str, score: float, cosine: float | None = None, lexical: float | None = 0.5) -> Match:
-    return Match(ref, ref, ref, score, cosine, lexical)
-
-
-def test_the_better_match_comes_first_whatever_its_family() -> None:
-    found = {"vault": [match("a", 0.9), match("b", 0.3)], "notes": [match("c", 0.8), match("d", 0.7)]}
-    assert [hit.ref for hit in fused(found)] == ["a", "c", "d", "b"]
-
-
-def test_scores_stay_between_zero_and_one() -> None:
-    [best] = fused({"vault": [match("a", 1.0, 1.0, 1.0)]})
-    [worst] = fused({"vault": [match("a", 0.0, 0.0, 0.0)]})
-    assert best.score == 1
-    assert worst.score == RANK_SHARE
-
-
-def test_of_equals_the_order_is_always_the_same() -> None:
-    found = {family: [match(ref, 0.5) for ref in "ab"] for family in ("vault", "notes")}
-    assert [(hit.family, hit.ref) for hit in fused(found)] == [
-        ("notes", "a"),
-        ("vault", "a"),
-        ("notes", "b"),
-        ("vault", "b"),
-    ]
-
-
-def test_a_match_without_a_vector_has_no_advantage() -> None:
-    """The same words, once with a meaning as near as such words usually are."""
-    lexical = 0.9
-    cosine = ranking.UNRELATED + 0.3
-    known = match("known", ranking.score(cosine, lexical, 0.5), cosine, lexical)
-    unknown = match("unknown", ranking.score(None, lexical, 0.5), None, lexical)
-    assert unknown.score > known.score
-    assert [hit.ref for hit in fused({"notes": [known], "vault": [unknown]})] == ["known", "unknown"]
-    assert fused({"vault": [unknown]})[0].score > 0.8

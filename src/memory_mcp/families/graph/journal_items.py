@@ -1,6 +1,6 @@
 """The rows of a graph in the journal of writes. An item is an entity, an observation or a relation."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,11 +35,16 @@ class GraphItems(LastWriters):
         """An entity and its observations."""
         names = {ref: name for ref in refs for project, name in [split_ref(ref)] if project == self._project and name}
         ids = ids_of(tx, set(names.values()))
-        found = {id_: [f"entity/{id_}"] for id_ in ids.values()}
-        for kind, id_, entity_id in rows.active_below(tx, list(found)):
-            if kind == "observation":
-                found[entity_id].append(f"{kind}/{id_}")
+        found = _with_observations(tx, ids.values())
         return {ref: found[ids[name]] for ref, name in names.items() if name in ids}
+
+    def last_sessions(self, tx: Read, entity_ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """(session, time) of the last write of each entity or of one of its observations, as far as its session is
+        known."""
+        items = _with_observations(tx, entity_ids)
+        found = self.table.last_sessions(tx, [item for own in items.values() for item in own])
+        known = {id_: [found[item] for item in own if item in found] for id_, own in items.items()}
+        return {id_: max(several, key=lambda one: one[1]) for id_, several in known.items() if several}
 
     def digests(self, tx: Read, items: Sequence[str]) -> dict[str, str]:
         return {
@@ -72,6 +77,15 @@ class GraphItems(LastWriters):
             return rows.row_write(kind, id_, "deleted")
         rows.restore_row(tx, kind, id_)
         return rows.row_write(kind, id_, "created")
+
+
+def _with_observations(tx: Read, entity_ids: Iterable[str]) -> dict[str, list[str]]:
+    """By entity, its item and those of its observations."""
+    found = {id_: [f"entity/{id_}"] for id_ in entity_ids}
+    for kind, id_, entity_id in rows.active_below(tx, list(found)):
+        if kind == "observation":
+            found[entity_id].append(f"{kind}/{id_}")
+    return found
 
 
 def with_origins(tx: Read, nodes: Nodes, *, are_short: bool = False) -> Nodes:

@@ -252,11 +252,16 @@ class Graph(GraphTransfer):
         with self._reading(caller, None, project) as tx:
             ids = storage.ids_of(tx, names)
             known = {entity.name: entity for entity in storage.entities(tx, list(ids.values()))}
+            sessions = GraphItems(project).last_sessions(tx, list(ids.values()))
             for name in names:
                 entity = known.get(name)
-                lines = [entity.entity_type, *storage.observations(tx, entity.id)] if entity else []
-                facts = TextFacts(entity.created_at, entity.updated_at) if entity else TextFacts()
-                yield Text(ref_of(project, name), name, "\n".join(lines), facts=facts) if entity else None
+                if entity is None:
+                    yield None
+                    continue
+                content = "\n".join([entity.entity_type, *storage.observations(tx, entity.id)])
+                session_id, written_at = sessions.get(entity.id, (None, None))
+                facts = TextFacts(entity.created_at, entity.updated_at, session_id=session_id, written_at=written_at)
+                yield Text(ref_of(project, name), name, content, facts=facts)
 
     def view(self, caller: Caller, project: str, limit: int, around: str | None = None) -> GraphView:
         """The best connected entities of a project, or one and its neighbors, and the relations among them, as a

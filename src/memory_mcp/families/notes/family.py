@@ -36,9 +36,10 @@ def _counts(notes: Notes, caller: Caller) -> dict[str, int]:
 
 
 def _search(call: Call[Notes], wanted: TextQuery) -> Iterator[Match]:
-    """By the notes' own search index. A superseded note has no higher score than the note that supersedes it."""
+    """By the notes' own search index. A superseded note has no higher score than the note that supersedes it. Recall
+    compares sessions itself."""
     chosen = Filter(tags=wanted.tags, created=wanted.created)
-    query = NoteQuery(wanted.query, chosen, limit=wanted.limit, falls_back=False)
+    query = NoteQuery(wanted.query, chosen, limit=wanted.limit, falls_back=False, compares_sessions=False)
     found, _ = call.operations.reader.hits(call.caller, query)
     scores = {hit.id: hit.score for hit in found}
     for hit in found:
@@ -46,8 +47,12 @@ def _search(call: Call[Notes], wanted: TextQuery) -> Iterator[Match]:
         cosine, lexical = (reasons.cosine, reasons.lexical) if (reasons := hit.score_breakdown) else (None, None)
         yield Match(
             *(note_uri(hit.id), hit.title, hit.snippet, score, cosine, lexical),
-            facts=TextFacts(hit.created_at, hit.updated_at, hit.namespace, hit.source),
+            facts=TextFacts(
+                *(hit.created_at, hit.updated_at, hit.namespace, hit.source), hit.session_id, written_at=hit.created_at
+            ),
             closeness=hit.closeness,
+            superseded_by=note_uri(hit.superseded_by) if hit.superseded_by else None,
+            has_context=True,
         )
 
 

@@ -165,6 +165,7 @@ class NoteQuery:
     offset: int = 0  # hits to skip
     has_details: bool = True  # each hit has the parts of its score
     falls_back: bool = True  # to the plain words of an FTS5 expression that matches nothing
+    compares_sessions: bool = True  # hits of sessions that fit less well than the best one are reduced
 
     @property
     def end(self) -> int:
@@ -267,6 +268,7 @@ class NoteHit:
     origin: OriginText = None
     superseded_by: Annotated[str | None, LEFT_OUT, Field(description="A newer note replaces this one.")] = None
     closeness: Annotated[float | None, Field(exclude=True)] = None  # for hooks
+    session_id: Annotated[str | None, Field(exclude=True)] = None  # that wrote it first; for recall
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ class RankedNote:
     parts: ScoreParts
     nearest_chunk: int = 0  # of its text, in meaning, by number
     closeness: float | None = None
+    session_id: str | None = None
 
     @cached_property
     def score(self) -> float:
@@ -64,7 +65,7 @@ class NoteSearch:
         candidates = search.candidates(tx)
         facts = ranking_facts.of_notes(tx, candidates.seqs)
         parts = {seq: candidates.parts(seq, one.importance) for seq, one in facts.items()}
-        if self.vector is not None:
+        if self.vector is not None and self.query.compares_sessions:
             parts = _with_sessions(parts, {seq: one.session_id for seq, one in facts.items() if one.session_id})
         order = sorted(parts, key=lambda seq: (-hybrid_search.score(parts[seq]), -seq))
         superseded = [seq for seq in order if facts[seq].is_superseded]  # of all, so that each page has the same order
@@ -76,7 +77,11 @@ class NoteSearch:
                 parts |= {seq: candidates.parts(seq, one) for seq, one in ranking_facts.importances(tx, late).items()}
         page = order[self.query.offset : self.query.end + 1]
         near = candidates.near
-        ranked = [RankedNote(seq, parts[seq], near.chunks.get(seq, 0), near.closeness.get(seq)) for seq in page]
+        sessions = {seq: one.session_id for seq, one in facts.items()}
+        ranked = [
+            RankedNote(seq, parts[seq], near.chunks.get(seq, 0), near.closeness.get(seq), sessions.get(seq))
+            for seq in page
+        ]
         return ranked, candidates.notice
 
     def _successors_first(
@@ -110,6 +115,7 @@ class NoteSearch:
             source=note.source,
             superseded_by=note.superseded_by,
             closeness=ranked.closeness,
+            session_id=ranked.session_id,
         )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -27,9 +26,9 @@ from memory_mcp.families.notes.storage import index, links, notes
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import wikilinks
 from memory_mcp.families.notes.storage.writes import WRITES, link_write, note_write
+from memory_mcp.services.search import ranking
 
 FULL_ID_CHARS, SHORT_ID_CHARS = 36, 8  # an id may be given by so much of its beginning
-CONTEXT_MINUTES = 30  # an older note is not the context of the next one
 
 # The first few functions return the ids of other notes whose links changed.
 
@@ -98,7 +97,7 @@ def insert(
     tx: Write, caller: Caller, author: Author, new: NewNote, marks: markdown.Marks
 ) -> tuple[StoredNote, list[str]]:
     """Returns the note, and the ids of notes whose links changed."""
-    since = precise_stamp(tx.now - timedelta(minutes=CONTEXT_MINUTES))
+    since = precise_stamp(tx.now - ranking.MAX_PAUSE)
     previous = notes.latest_of_session(tx, author.session_id, namespace_for(caller, new.namespace), since)
     return insert_after(tx, caller, author, new, marks, previous)
 

@@ -14,12 +14,13 @@ from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.family import OpenFamily, within_budget
 from memory_mcp.families.recall import overview, pages
 from memory_mcp.families.recall.background import BackgroundIndexer, UpdateIndex, run_in_thread
+from memory_mcp.families.recall.fusion import fused
 from memory_mcp.families.recall.model import Incomplete, OpenedPage, Overview, Recalled, RecallHit, RecallQuery
 from memory_mcp.families.recall.origins import origins_of
 from memory_mcp.families.recall.references import open_reference
 from memory_mcp.families.texts import Match, TextQuery, searched
 from memory_mcp.services.embedding import EmbeddingWorker
-from memory_mcp.services.search import fts_query, ranking
+from memory_mcp.services.search import fts_query
 from memory_mcp.services.sessions import Session
 from memory_mcp.text.time_spans import TimeReader
 
@@ -28,12 +29,10 @@ log = logging.getLogger(__name__)
 SEARCH_TIMEOUT_S = 3.0  # of each family
 INDEX_TIMEOUT_S = 2.0  # of those, until a family is searched although its newest texts are not indexed yet
 STOP_TIMEOUT_S = 2.0  # for indexing to stop, at the end of a server
-MIN_MATCHES = 20  # of each family, even if fewer are wanted in total
+MIN_MATCHES = 40  # of each family, even if fewer are wanted in total: a match may be lifted by another one
 MAX_RUNNING_SEARCHES = 32  # of one family; reached only if it hangs
 MAX_TITLE_CHARS = 80  # a title may be the whole first line, which the snippet has
 MIN_CLOSE_COSINE = 0.4  # from which on the meaning counts as a reason
-RANK_SHARE = 0.1  # of a score, for the rank in its family; the rest is for the match
-ASSUMED_COSINE = 0.25  # added to the cosine part if all words match
 
 STILL_INDEXING = "Its newest memories are still being indexed; ask again in a while."
 TOO_SLOW = "It took too long; ask it alone."
@@ -110,13 +109,14 @@ class Recall:
                 people_hint="`memory-mcp list` lists the latest memories.",
                 field="query",
             )
-        parts = self._parts(caller, session, query)
+        wanted = max(MIN_MATCHES, query.limit)
+        parts = self._parts(caller, session, query, wanted)
         plain = None if _has_words(parts) else fts_query.without_syntax(query.query, ("nothing",))
-        by_plain_words = self._parts(caller, session, replace(query, query=plain)) if plain else {}
+        by_plain_words = self._parts(caller, session, replace(query, query=plain), wanted) if plain else {}
         if _has_words(by_plain_words):
             parts = by_plain_words
         found = {family: part.matches for family, part in parts.items() if part.matches}
-        hits = (fused(found) if query.query else newest(found))[: query.limit]
+        hits = best(found, query.limit) if query.query else newest(found, query.limit)
         shown = within_budget(
             hits, lambda hit: 120 + sum(len(text.encode()) for text in (hit.ref, hit.title, hit.snippet))
         )
@@ -148,13 +148,14 @@ class Recall:
 
     def matches(self, caller: Caller, session: Session, query: RecallQuery) -> dict[str, list[Match]]:
         """The matches of each family that can be searched in time, in its own order."""
-        return {family: part.matches or [] for family, part in self._parts(caller, session, query).items()}
+        return {family: part.matches or [] for family, part in self._parts(caller, session, query, query.limit).items()}
 
-    def _parts(self, caller: Caller, session: Session, query: RecallQuery) -> dict[str, _FamilyResult]:
-        """The result of each family, in parallel."""
+    def _parts(self, caller: Caller, session: Session, query: RecallQuery, limit: int) -> dict[str, _FamilyResult]:
+        """The result of each family, at most `limit` matches of each, in parallel."""
         began = time.monotonic()
+        wanted = TextQuery(query.query, query.tags, limit, query.created)
         running = {
-            family: run_in_thread(partial(self._part, family, caller, session, query, began), "recall")
+            family: run_in_thread(partial(self._part, family, caller, session, wanted, began), "recall")
             for family in self._chosen_families(caller, query)
         }
         parts: dict[str, _FamilyResult] = {}
@@ -172,14 +173,13 @@ class Recall:
         for indexer in self._indexers.values():
             indexer.join(STOP_TIMEOUT_S)
 
-    def _part(self, family: str, caller: Caller, session: Session, query: RecallQuery, began: float) -> _FamilyResult:
+    def _part(self, family: str, caller: Caller, session: Session, wanted: TextQuery, began: float) -> _FamilyResult:
         if not self._slots[family].acquire(timeout=SEARCH_TIMEOUT_S):
             return _FamilyResult(None, TOO_SLOW)
         try:
             behind = self._update_index(family, caller, began + INDEX_TIMEOUT_S)
-            wanted = TextQuery(query.query, query.tags, max(MIN_MATCHES, query.limit), query.created)
             found = self._find[family](caller, session, wanted)
-            is_dated = query.created.is_whole or family not in self._indexers
+            is_dated = wanted.created.is_whole or family not in self._indexers
             return _FamilyResult(found, behind, not is_dated and self._has_undated(caller, family))
         except Exception as exc:  # noqa: BLE001  # a broken family must not affect the others
             return _FamilyResult(None, _public_reason(family, exc))
@@ -221,28 +221,15 @@ def _has_words(parts: Mapping[str, _FamilyResult]) -> bool:
     return any(match.lexical for part in parts.values() for match in part.matches or ())
 
 
-def fused(found: Mapping[str, list[Match]]) -> list[RecallHit]:
-    """All matches in one order. The scores of families are mostly comparable; a family's own order counts a little, so
-    that its first matches come before the long tail of another family."""
-    by_meaning = any(match.cosine is not None for matches in found.values() for match in matches)
-    hits = [
-        _hit(
-            family,
-            match,
-            round((1 - RANK_SHARE) * _score(match, by_meaning=by_meaning) + RANK_SHARE / (rank + 1), 6),
-            _why(match),
-        )
-        for family, matches in found.items()
-        for rank, match in enumerate(matches)
-    ]
-    return sorted(hits, key=lambda hit: (-hit.score, hit.family, hit.ref))
+def best(found: Mapping[str, list[Match]], limit: int) -> list[RecallHit]:
+    return [_hit(one.family, one.match, one.score, _why(one.match)) for one in fused(found)[:limit]]
 
 
-def newest(found: Mapping[str, list[Match]]) -> list[RecallHit]:
-    """All matches of a search without a query, those created last first: all fit equally well."""
+def newest(found: Mapping[str, list[Match]], limit: int) -> list[RecallHit]:
+    """The matches of a search without a query, those created last first: all fit equally well."""
     matches = [(_written(match), family, match) for family, own in found.items() for match in own]
     matches.sort(key=lambda one: (one[0], one[2].ref), reverse=True)
-    return [_hit(family, match, 1.0, "its time") for _, family, match in matches]
+    return [_hit(family, match, 1.0, "its time") for _, family, match in matches[:limit]]
 
 
 def _written(match: Match) -> str:
@@ -257,14 +244,6 @@ def _hit(family: str, match: Match, score: float, why: str) -> RecallHit:
         *(_shown_time(match.facts.created_at), _shown_time(match.facts.updated_at)),
         *(match.facts.namespace, match.facts.source),
     )
-
-
-def _score(match: Match, *, by_meaning: bool) -> float:
-    """If other matches have vectors, one without gets an assumed cosine from its words, so that it has no advantage."""
-    if match.cosine is not None or not by_meaning:
-        return match.score
-    supposed = ranking.UNRELATED + ASSUMED_COSINE * (match.lexical or 0.0)
-    return (1 - ranking.COSINE_WEIGHT) * match.score + ranking.COSINE_WEIGHT * supposed
 
 
 def left_out(hits: Sequence[RecallHit], shown: Sequence[RecallHit]) -> str | None:

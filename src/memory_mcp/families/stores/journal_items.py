@@ -97,6 +97,15 @@ class StoreJournal:
         except Unavailable:
             return {}
 
+    def last_sessions(self, caller: Caller, store: str, found: Sequence[str]) -> dict[str, tuple[str, str]]:
+        """By path, (session, time) of the last write of each of these files, as far as its session is known."""
+        try:
+            with self._databases.database(caller.user).read() as tx:
+                known = WRITES.last_sessions(tx, [f"{store}/{path}" for path in found])
+        except Unavailable:
+            return {}
+        return {item.removeprefix(f"{store}/"): one for item, one in known.items()}
+
     def journals(self, caller: Caller) -> list[Journal]:
         db = self._databases.database(caller.user)
 

@@ -94,7 +94,9 @@ class StoreListings:
     def groups(self, caller: Caller) -> Iterator[Group]:
         """Every store as texts, for recall."""
         for folder in self._access.existing(caller):
-            yield Group(folder.store.name, partial(self._versions, caller, folder), partial(self._texts, folder))
+            yield Group(
+                folder.store.name, partial(self._versions, caller, folder), partial(self._texts, caller, folder)
+            )
 
     def counts(self, caller: Caller) -> Iterator[int]:
         """How many memories each store has that have not expired."""
@@ -123,14 +125,17 @@ class StoreListings:
         now = self._clock()
         return self._access.query(caller, folder, lambda catalogue: catalogue.versions(now))
 
-    @staticmethod
-    def _texts(folder: StoreFolder, found: Sequence[str]) -> Iterator[Text | None]:
+    def _texts(self, caller: Caller, folder: StoreFolder, found: Sequence[str]) -> Iterator[Text | None]:
+        sessions = self.journal.last_sessions(caller, folder.store.name, found)
         for path in found:
             text = None
             with suppress(AppError):  # deleted by now, grown too large, or not readable
                 file = frontmatter.parse(folder.read(tuple(path.split("/")))[0])
                 own = file.metadata
-                facts = TextFacts(own.created_at, own.updated_at, source=own.source)
+                session_id, written_at = sessions.get(path, (None, None))
+                facts = TextFacts(
+                    own.created_at, own.updated_at, source=own.source, session_id=session_id, written_at=written_at
+                )
                 text = Text(ref_of(folder.store.name, path), path, file.content, tuple(own.tags), facts=facts)
             yield text
 

@@ -203,9 +203,10 @@ class Vault:
 
         def texts(keys: Sequence[str]) -> Iterator[Text | None]:
             with self._reading(caller.user) as tx:
+                sessions = WRITES.last_sessions(tx, keys)
                 for key in keys:
                     memory = storage.get(tx, key)
-                    yield _text(key, memory) if memory else None
+                    yield _text(key, memory, *sessions.get(key, ())) if memory else None
 
         return [Group("vault", versions, texts)]
 
@@ -379,8 +380,8 @@ def _hits(tx: Read, ranked: list[tuple[MemoryScope, int, float]]) -> list[Memory
     return [found[scope][id_] for scope, id_, _ in ranked if id_ in found[scope]]
 
 
-def _text(key: str, memory: Memory) -> Text:
-    facts = TextFacts(memory.created_at, memory.updated_at)
+def _text(key: str, memory: Memory, session_id: str | None = None, written_at: str | None = None) -> Text:
+    facts = TextFacts(memory.created_at, memory.updated_at, session_id=session_id, written_at=written_at)
     return Text(uri_of(key), key, memory.content, tuple(memory.tags), facts=facts)
 
 

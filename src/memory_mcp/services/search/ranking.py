@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ PER_CONTEXT_Z = 0.07  # added for each deviation of the note together with the o
 SESSION_SHARE = 0.6  # of the distance to the best session that a note's score is reduced by
 SESSION_HITS = 2  # the best of a session, whose mean says how well the session fits a query
 RELATED = 1.0  # deviations from which on a vector alone makes a note a candidate
+MAX_PAUSE = timedelta(minutes=30)  # between a text and the next one of its session, which it is the context of
 MIN_COVERED = 0.3  # the share of a query that words alone must cover if no text is near enough in meaning
 
 
@@ -56,16 +58,17 @@ class CosineStatistics:
         return (cosine - self.mean) / self.deviation
 
 
-def closeness(floor: "RelevanceFloor", cosine: float, background: "Floats") -> float:
-    """How near a text is to a query, comparable for all queries of a model: from its cosine, and from those of
+def closeness(floor: "RelevanceFloor", cosines: Iterable[float], background: "Floats") -> list[float]:
+    """How near texts are to a query, comparable for all queries of a model: from their cosines, and from those of
     unrelated texts."""
-    return cosine - floor.background_share * float(background.mean(dtype=float))
+    usual = floor.background_share * float(background.mean(dtype=float))
+    return [cosine - usual for cosine in cosines]
 
 
 def fits(floor: "RelevanceFloor", nearest: float, count: int, background: "Floats") -> bool:
     """Whether the nearest of `count` texts is related to a query at all. If not, search by meaning finds nothing."""
     wanted = floor.for_one_text + floor.per_log_count * math.log(min(max(1, count), floor.max_count))
-    return closeness(floor, nearest, background) >= wanted
+    return closeness(floor, [nearest], background)[0] >= wanted
 
 
 def cosine_part(own: float, context: float) -> float:

@@ -54,14 +54,15 @@ class SearchIndex:
                 )
                 candidates = search.candidates(tx)
                 parts = {seq: candidates.parts(seq, ranking.DEFAULT_IMPORTANCE) for seq in candidates.seqs}
-                best = sorted(parts, key=lambda seq: (-hybrid_search.score(parts[seq]), -seq))[: query.limit]
+                scores = {seq: hybrid_search.score(one) for seq, one in parts.items()}
+                best = sorted(scores, key=lambda seq: (-scores[seq], -seq))[: query.limit]
                 rows = texts.by_seq(tx, best)
         return [
             IndexHit(
                 ref=ref,
                 label=label,
                 snippet=hybrid_search.snippet(query.text, title, content, candidates.near.chunks.get(seq, 0)),
-                score=hybrid_search.score(parts[seq]),
+                score=scores[seq],
                 cosine=parts[seq][0],
                 lexical=parts[seq][1],
                 facts=facts,

@@ -119,9 +119,8 @@ class VectorSearch:
         scores = {seq: ranking.cosine_part(z, context.get(seq, z)) for seq, z in own.items()}
         chunks = {seq: chunk for seq, (_, chunk) in found.items()}
         floor = floor_of(space)
-        closeness = (
-            {seq: ranking.closeness(floor, cosine, background) for seq, (cosine, _) in found.items()} if floor else {}
-        )
+        cosines_found = [cosine for cosine, _ in found.values()]
+        closeness = dict(zip(found, ranking.closeness(floor, cosines_found, background), strict=True)) if floor else {}
         near = {seq: found[seq][0] for seq in nearest}
         has_fit = floor is None or self._has_fit(tx, floor, near, count, background)
         if floor and near and has_fit and not candidates:

@@ -216,6 +216,11 @@ class WriteTable:
         )
         return [_record(row) for row in rows]
 
+    def last_sessions(self, tx: Read, items: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """(session, time) of the last write of each item, as far as its session is known."""
+        last = self.last_records(tx, items)
+        return {one.item: (one.writer.session_id, one.at) for one in last if one.writer.session_id}
+
     def newest(self, tx: Read, items: Iterable[str], limit: int) -> list[WriteRecord]:
         """The newest records of some items, the newest first."""
         rows = tx.all(

@@ -86,10 +86,12 @@ def insert_all(tx: Write, group: str, texts: Sequence[IndexText], former_ids: Co
         row = tx.one(
             """
             INSERT INTO texts (
-                id, group_id, ref, label, title, content, has_facts, created_at, updated_at, namespace, source
+                id, group_id, ref, label, title, content, has_facts,
+                created_at, updated_at, namespace, source, session_id, written_at
             )
             VALUES (
-                :id, :group_id, :ref, :label, :title, :content, TRUE, :created_at, :updated_at, :namespace, :source
+                :id, :group_id, :ref, :label, :title, :content, TRUE,
+                :created_at, :updated_at, :namespace, :source, :session_id, :written_at
             )
             ON CONFLICT (id) DO NOTHING RETURNING seq
             """,
@@ -136,7 +138,7 @@ def _set_version(tx: Write, id_: str, text: IndexText) -> bool:
     row = tx.one(
         """
         UPDATE texts SET id = :new, has_facts = TRUE, created_at = :created_at, updated_at = :updated_at,
-            namespace = :namespace, source = :source
+            namespace = :namespace, source = :source, session_id = :session_id, written_at = :written_at
         WHERE id = :id AND NOT EXISTS (SELECT 1 FROM texts WHERE id = :new AND id <> :id) RETURNING seq
         """,
         {"id": id_, "new": text.id} | vars(text.facts),
@@ -164,7 +166,7 @@ def by_seq(tx: Read, seqs: Sequence[int]) -> list[tuple[str, str, str, str, Text
     """(ref, label, title, content, facts) in the order given."""
     rows = tx.all(
         """
-        SELECT ref, label, title, content, created_at, updated_at, namespace, source
+        SELECT ref, label, title, content, created_at, updated_at, namespace, source, session_id, written_at
         FROM json_each(:seqs) AS wanted CROSS JOIN texts ON texts.seq = CAST(wanted.value AS BIGINT) ORDER BY wanted.key
         """,
         {"seqs": json.dumps(list(seqs))},
