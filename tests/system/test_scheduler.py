@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def slice_ns(thread: int = 0) -> int:
-    """0 where Linux does not tell it, or for a thread that yields."""
+    """0 where Linux does not report it, or for a thread that yields."""
     format_ = "=IIQiIQQQ"
     attributes = ctypes.create_string_buffer(struct.calcsize(format_))
     number = GET_ATTRIBUTES[platform.machine()]
@@ -70,7 +70,7 @@ def test_threads_of_a_thread_that_yields_have_long_slices_too() -> None:
 
     def as_child() -> int:
         assert os.sched_getscheduler(0) == os.SCHED_IDLE
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # Linux tells the slices of such a thread
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # Linux reports the slices of such a thread
         return slice_ns()
 
     assert in_thread(as_parent) == scheduler.LONG_SLICE_NS
