@@ -1,5 +1,8 @@
 """Notes in PostgreSQL next to notes in SQLite: `make bench-postgres`. The same notes, questions and code on both, in
-turns. PostgreSQL is the one that the tests start, or the one of MEMORY_TEST_POSTGRES_URL."""
+turns. PostgreSQL is the one that the tests start, or the one of MEMORY_TEST_POSTGRES_URL.
+
+On a busy machine compare processor times, of this process and of a database on the same Linux machine: each round trip
+to a database waits for a free core."""
 
 import os
 
@@ -8,9 +11,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,12 +57,15 @@ def _measure(url: str, count: int, questions: int, rounds: int) -> None:
         if os.environ.get("MEMORY_TEST_POSTGRES_URL") is None:
             _analyze(url)
         texts = list(Texts(seeded.SEED + 1).questions(questions))
-        rows: list[tuple[str, ...]] = [(f"{count} notes, p50 ms", *ENGINES, "ratio", "equal top 20")]
-        rows += [_search(apps, mode, texts, rounds) for mode in MODES]
+        processor = stack.enter_context(_processor(url))
+        figures = ("p50 ms", "processor ms")
+        heads = [f"{name}, {figure}" for figure in figures for name in (*ENGINES, "ratio")]
+        rows: list[tuple[str, ...]] = [(f"{count} notes", *heads, "equal top 20")]
+        rows += [_search(apps, mode, texts, rounds, processor) for mode in MODES]
         print_table("Search", rows)
-        written = {name: _writes(app) for name, app in apps.items()}
-        rates = [(label, *(f"{written[name][label]:.0f}" for name in ENGINES)) for label in written[SQLITE]]
-        print_table("Durable creates a second", [("", *ENGINES), *rates])
+        written = {name: _writes(app, processor) for name, app in apps.items()}
+        rates = [(label, *(written[name][label] for name in ENGINES)) for label in written[SQLITE]]
+        print_table("Durable creates", [("", *ENGINES), *rates])
 
 
 @contextmanager
@@ -75,9 +81,34 @@ def _analyze(url: str) -> None:
         connection.execute("VACUUM ANALYZE")
 
 
-def _search(apps: dict[str, App], mode: Any, texts: list[str], rounds: int) -> tuple[str, ...]:
+@contextmanager
+def _processor(url: str) -> Iterator[Callable[[], float]]:
+    """Gives the processor seconds of this process and of the database's processes so far."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+
+        asking = 0.0  # what it took to find out
+
+        def seconds() -> float:
+            nonlocal asking
+            own = time.process_time()
+            total = own - asking
+            for (pid,) in connection.execute("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()"):
+                with suppress(OSError):  # it is on another machine, or has ended
+                    total += int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
+            asking += time.process_time() - own
+            return total
+
+        yield seconds
+
+
+def _search(
+    apps: dict[str, App], mode: Any, texts: list[str], rounds: int, processor: Callable[[], float]
+) -> tuple[str, ...]:
     caller = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
     best: dict[str, list[float]] = {name: [] for name in apps}
+    cpu = dict.fromkeys(apps, 0.0)
     equal = 0
     for text in texts:
         query = NoteQuery(text, mode=mode)
@@ -86,16 +117,29 @@ def _search(apps: dict[str, App], mode: Any, texts: list[str], rounds: int) -> t
         timed = {name: Timed() for name in apps}
         for _ in range(rounds):
             for name, app in apps.items():
+                started = processor()
                 timed[name].run(partial(app.notes.reader.hits, caller, query))
+                cpu[name] += processor() - started
         for name in apps:
             best[name].append(min(timed[name].walls))
     p50 = {name: sorted(best[name])[len(texts) // 2] for name in apps}
-    ratio = p50[POSTGRES] / p50[SQLITE]
-    return mode, ms(p50[SQLITE]), ms(p50[POSTGRES]), f"{ratio:.1f}", f"{equal}/{len(texts)}"
+    each = {name: seconds / len(texts) / rounds for name, seconds in cpu.items()}
+    columns = [
+        text
+        for figure in (p50, each)
+        for text in (ms(figure[SQLITE]), ms(figure[POSTGRES]), f"{figure[POSTGRES] / figure[SQLITE]:.1f}")
+    ]
+    return mode, *columns, f"{equal}/{len(texts)}"
 
 
-def _writes(app: App) -> dict[str, float]:
-    return {"one thread": _rate(app, 1, 1), "four threads, four tenants": _rate(app, 4, 4)}
+def _writes(app: App, processor: Callable[[], float]) -> dict[str, str]:
+    """A second, and the processor time of each."""
+    shown = {}
+    for label, count in (("one thread", 1), ("four threads, four tenants", 4)):
+        started = processor()
+        rate = _rate(app, count, count)
+        shown[label] = f"{rate:.0f}/s, {ms((processor() - started) / rate / WRITE_SECONDS)} ms"
+    return shown
 
 
 def _rate(app: App, threads: int, tenants: int) -> float:

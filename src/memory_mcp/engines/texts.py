@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+Query = tuple[str, Mapping[str, Any]]  # a statement, and its values
+
 
 @dataclass(frozen=True)
 class WordColumn:
@@ -81,6 +83,10 @@ class Texts(Protocol):
     @property
     def numbers(self) -> str:
         """The statement that selects the `number` of every indexed text."""
+
+    @property
+    def first_queries(self) -> Sequence[Query]:
+        """What every search reads first, to be prefetched."""
 
     def insert(self, number: int, texts: Mapping[str, str]) -> None:
         """Index a text that is not in the index, by its columns."""

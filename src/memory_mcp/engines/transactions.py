@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from memory_mcp.clock import precise_stamp, stamp
-from memory_mcp.engines.texts import Allowed, Selected, Texts, WordTable
+from memory_mcp.engines.texts import Allowed, Query, Selected, Texts, WordTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +51,9 @@ class Read(ABC):
 
     @abstractmethod
     def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]: ...
+
+    def prefetch(self, *queries: Query) -> None:  # noqa: B027
+        """Say which rows `all` will be asked for soon: a database server then sends all of them in one round trip."""
 
     @abstractmethod
     def each(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Any]:

@@ -62,8 +62,8 @@ def test_a_connection_lost_inside_a_transaction_is_reported_and_counted(postgres
 def test_a_connection_lost_at_the_commit_leaves_it_open_what_happened(postgres_url: str) -> None:
     with closing(PostgresPool(postgres_url)) as pool:
         pool.open([server_db.FILE.tables])
-        begun = pool.transaction("BEGIN", server_db.FILE.tables, "server", timeout_s=TIMEOUT_S)
-        with pytest.raises(Unavailable, match="may or may not have been saved") as raised, begun as connection:
+        begun = pool.transaction(b"BEGIN", server_db.FILE.tables, "server", timeout_s=TIMEOUT_S)
+        with pytest.raises(Unavailable, match="may or may not have been saved") as raised, begun as (connection, _):
             connection.execute(b"UPDATE users SET name = 'other'")
             disconnect_all(postgres_url)
     assert raised.value.data["may_have_happened"] is True

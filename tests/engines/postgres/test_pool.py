@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from memory_mcp.engines.postgres import migrations
-from memory_mcp.engines.postgres.pool import PostgresPool
+from memory_mcp.engines.postgres.pool import PostgresPool, Transaction
 from memory_mcp.engines.postgres.tenants import PostgresTenants, TenantRows, write_all_tenants
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.errors import Invalid, Unavailable, Unusable
@@ -41,6 +41,33 @@ def test_a_tenant_sees_its_own_rows_alone(tenants: PostgresTenants, pool: Postgr
     with write_all_tenants(pool) as everything:
         everything.delete("ada")
     assert ids(ada) == []
+
+
+def test_a_list_arrives_as_it_is(tenants: PostgresTenants) -> None:
+    texts = ["a,b", "{c}", 'say "d"', "back\\slash", "", "NULL", None, "ü\n"]
+    with tenants.database("ada").read() as tx:
+        rows = tx.all(
+            "SELECT one FROM unnest(:texts::text[]) WITH ORDINALITY AS a(one, n) ORDER BY n", {"texts": texts}
+        )
+        assert [one for (one,) in rows] == texts
+        assert tx.all("SELECT :numbers::bigint[], :words::text[]", {"numbers": [1, -(2**62)], "words": ["a\0"]}) == [
+            ([1, -(2**62)], ["a\N{REPLACEMENT CHARACTER}"])
+        ]
+
+
+def test_prefetched_rows_need_no_further_round_trip(tenants: PostgresTenants, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(tenants.database("ada"), "a")
+    sent: list[bytes] = []
+    run = Transaction.execute
+    monkeypatch.setattr(Transaction, "execute", lambda self, sql, values: sent.append(sql) or run(self, sql, values))
+    wanted = "SELECT id FROM sync_tombstones WHERE id = :id"
+    with tenants.database("ada").read() as tx:
+        tx.prefetch((IDS, {}), (wanted, {"id": "a"}), (wanted, {"id": "never asked for"}))
+        assert tx.all(IDS) == tx.all(wanted, {"id": "a"}) == [("a",)]
+        assert sent == []
+        assert tx.all(wanted, {"id": "b"}) == []
+        assert tx.all(IDS) == [("a",)]
+        assert len(sent) == 2
 
 
 def test_a_row_of_another_tenant_cannot_be_written(tenants: PostgresTenants) -> None:

@@ -36,7 +36,9 @@ def lose(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> Lose:
             if left and sql.strip().startswith(beginning):
                 left.pop()
                 with psycopg.connect(postgres_url, autocommit=True) as other:
-                    other.execute("SELECT pg_terminate_backend(%s, 5000)", (tx.connection.info.backend_pid,))
+                    other.execute(
+                        "SELECT pg_terminate_backend(%s, 5000)", (tx.transaction.connection.info.backend_pid,)
+                    )
             return run(tx, sql, values)
 
         monkeypatch.setattr(kind, "all", run_or_lose)

@@ -432,6 +432,7 @@ def test_a_reindex_chooses_the_embedder_again(
     with server(tmp_path, **ollama(service)) as notes:
         id_ = notes.create("Coffee keeps me awake")
         eventually(file.is_done)
+        assert [hit["id"] for hit in notes.search("coffee", "semantic")] == [id_]
         service.dimensions["tiny"] = 32  # the service has another model of the same name
         notes.app.notes.writer.reindex(Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"})))
         eventually(lambda: file.space() == "ollama/tiny/32" and file.is_done())

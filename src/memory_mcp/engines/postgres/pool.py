@@ -1,6 +1,6 @@
 """The connections of this process to one PostgreSQL database."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -19,18 +19,21 @@ from memory_mcp.engines.transactions import WRITE_TIMEOUT_S, PoolStats
 from memory_mcp.errors import TransactionLost, Unavailable, Unusable
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
-Statement = tuple[str, Sequence[Any]]
+Cursor: TypeAlias = "psycopg.Cursor[tuple[Any, ...]]"
+Statement = tuple[bytes, Sequence[Any]]
 POOL_TIMEOUT_S = 10.0  # to wait for a free connection
 MAX_CONNECTIONS = 8
 MAX_ATTEMPTS = 5  # to begin a transaction: the server may have closed a pooled connection
 PREPARE_AFTER = 2  # executions of a statement
+MAX_PREPARED = 500  # statements of a connection: more than all storages have
 
 _SETUP = f"""
     SELECT set_config('role', '{APP_ROLE}', true), set_config('search_path', $4, true),
         set_config('jit', 'off', true), set_config('random_page_cost', '1.1', true),
+        set_config('plan_cache_mode', 'force_generic_plan', true),
         set_config('memory.tenant', $1, true), set_config('lock_timeout', $2, true),
         set_config('synchronous_commit', $3, true)
-"""
+""".encode()
 
 TENANT_TABLES = """
     SELECT format('%I.%I', table_schema, table_name) FROM information_schema.columns
@@ -86,27 +89,27 @@ class PostgresPool:
     @contextmanager
     def transaction(
         self,
-        begin: str,
+        begin: bytes,
         tables: TableSet,
         tenant: str,
         *,
         timeout_s: float,
         durable: bool = True,
         after: Sequence[Statement] = (),
-    ) -> Iterator[Connection]:
-        """A connection in a transaction of one tenant. `begin` and the statements `after` it are one round
-        trip. The transaction commits if the block finishes, and is undone if it raises."""
+    ) -> Iterator[tuple[Connection, Sequence[Cursor]]]:
+        """A connection in a transaction of one tenant, and the results of the statements `after` its begin: all are one
+        round trip. The transaction commits if the block finishes, and is undone if it raises."""
         lock_timeout_ms = str(max(1, int(timeout_s * 1000)))
         setup = (_SETUP, (tenant, lock_timeout_ms, "on" if durable else "off", tables.search_path))
         with self._translate_errors():
-            connection = self._begin([(begin, ()), setup, *after])
+            connection, results = self._begin([(begin, ()), setup, *after])
         try:
             with self._translate_errors(has_begun=True):
-                yield connection
+                yield connection, results[2:]
         except BaseException:
             self._finish(connection, "ROLLBACK")
             raise
-        is_read = begin.endswith("READ ONLY")
+        is_read = begin.endswith(b"READ ONLY")
         with self._translate_errors(has_begun=True, in_doubt=not is_read):
             self._finish(connection, "COMMIT")
         if not is_read:
@@ -130,14 +133,13 @@ class PostgresPool:
                 self._failures += 1
             raise
 
-    def _begin(self, statements: Sequence[Statement]) -> Connection:
+    def _begin(self, statements: Sequence[Statement]) -> tuple[Connection, Sequence[Cursor]]:
         for attempt in range(1, MAX_ATTEMPTS + 1):
             connection = self._connections.getconn()
             try:
                 with connection.pipeline():
-                    for sql, parameters in statements:
-                        connection.execute(sql.encode(), parameters)
-                return connection
+                    results = [connection.execute(*statement, binary=True) for statement in statements]
+                return connection, results
             except psycopg.OperationalError as exc:
                 # The server restarted, or a standby replaced it. No statement of the caller has run: retrying is safe.
                 self._finish(connection, "ROLLBACK")
@@ -163,6 +165,40 @@ class PostgresPool:
             self._connections.putconn(connection)
 
 
+class Transaction:
+    """A transaction that begins with its first statements, so that they need no further round trip."""
+
+    def __init__(self, begin: Callable[[Sequence[Statement]], tuple[Connection, Sequence[Cursor]]]) -> None:
+        self._begin = begin
+        self._connection: Connection | None = None
+
+    @classmethod
+    def begun(cls, connection: Connection) -> "Transaction":
+        transaction = cls(lambda first: (connection, ()))
+        transaction._connection = connection
+        return transaction
+
+    @property
+    def connection(self) -> Connection:
+        if self._connection is None:
+            self._connection, _ = self._begin(())
+        return self._connection
+
+    def execute(self, sql: bytes, parameters: Sequence[Any]) -> Cursor:
+        if self._connection is None:
+            [cursor] = self.execute_all([(sql, parameters)])
+            return cursor
+        return self._connection.execute(sql, parameters, binary=True)
+
+    def execute_all(self, statements: Sequence[Statement]) -> Sequence[Cursor]:
+        """In one round trip."""
+        if self._connection is None:
+            self._connection, results = self._begin(statements)
+            return results
+        with self._connection.pipeline():
+            return [self._connection.execute(*statement, binary=True) for statement in statements]
+
+
 def part_tenant(user: str, name: str) -> str:
     """The tenant that a part of a user's rows is. No user's id contains a slash."""
     return f"{user}/{name}"
@@ -171,6 +207,7 @@ def part_tenant(user: str, name: str) -> str:
 def _configure(connection: Connection) -> None:
     if connection.execute("SELECT pg_backend_pid()").fetchone() != (connection.info.backend_pid,):
         connection.prepare_threshold = None  # a pooler: the next transaction may run in another server process
+    connection.prepared_max = MAX_PREPARED
     values.register(connection)
     connection.cursor_factory = RawCursor
 

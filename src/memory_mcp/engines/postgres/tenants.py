@@ -3,21 +3,31 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import psycopg
 
 from memory_mcp.engines.postgres.migrations import BASE
-from memory_mcp.engines.postgres.pool import TENANT_TABLES, Connection, PostgresPool, Statement, part_tenant
+from memory_mcp.engines.postgres.pool import (
+    TENANT_TABLES,
+    Connection,
+    Cursor,
+    PostgresPool,
+    Statement,
+    Transaction,
+    part_tenant,
+)
 from memory_mcp.engines.postgres.transactions import LOCK, PostgresRead, PostgresWrite
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.engines.transactions import WRITE_TIMEOUT_S, UserDatabase, Write
 
 SERVER_TENANT = "server"  # of rows that belong to no user: no user has this id
 
-REQUIRE_PRESENT: Statement = ("SELECT memory.require_present()", ())
+REQUIRE_PRESENT: Statement = (b"SELECT memory.require_present()", ())
 DEPARTED = "MM001"  # the error of it: the user's rows are in another cell
-_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_READ = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_WRITE = b"BEGIN"
 _SET_TENANT = """
     SELECT set_config('memory.tenant', :tenant, true), set_config('search_path', :search_path, true)
 """
@@ -58,29 +68,38 @@ class TenantRows:
     @contextmanager
     def read(self) -> Iterator[PostgresRead]:
         with ExitStack() as stack:
-            cell, connection = self._begin(stack, _READ, WRITE_TIMEOUT_S, self._checks)
-            yield PostgresRead(cell.pool.now(), cell.moves, connection)
+            cell = self._known_cell()
+            yield PostgresRead(cell.pool.now(), cell.moves, Transaction(partial(self._begin_read, stack)))
+
+    def _begin_read(self, stack: ExitStack, first: Sequence[Statement]) -> tuple[Connection, Sequence[Cursor]]:
+        _, connection, results = self._begin(stack, _READ, WRITE_TIMEOUT_S, [*self._checks, *first])
+        return connection, results[len(self._checks) :]
 
     @contextmanager
     def write(self, timeout_s: float = WRITE_TIMEOUT_S) -> Iterator[PostgresWrite]:
+        """Begins at once, so that `now` is when the locks are held."""
         with ExitStack() as stack:
-            cell, connection = self._begin(stack, "BEGIN", timeout_s, [*self._locks, *self._checks])
+            cell, connection, _ = self._begin(stack, _WRITE, timeout_s, [*self._locks, *self._checks])
             stack.enter_context(connection.pipeline())
-            yield PostgresWrite(cell.pool.now(), cell.moves, connection)
+            yield PostgresWrite(cell.pool.now(), cell.moves, Transaction.begun(connection))
+
+    def _known_cell(self) -> UserCell:
+        return self._cell
 
     def _begin(
-        self, stack: ExitStack, begin: str, timeout_s: float, after: Sequence[Statement]
-    ) -> tuple[UserCell, Connection]:
-        return self._cell, self._begin_in(self._cell, stack, begin, timeout_s, after)
+        self, stack: ExitStack, begin: bytes, timeout_s: float, after: Sequence[Statement]
+    ) -> tuple[UserCell, Connection, Sequence[Cursor]]:
+        return self._begin_in(self._cell, stack, begin, timeout_s, after)
 
     def _begin_in(
-        self, cell: UserCell, stack: ExitStack, begin: str, timeout_s: float, after: Sequence[Statement]
-    ) -> Connection:
-        return stack.enter_context(
+        self, cell: UserCell, stack: ExitStack, begin: bytes, timeout_s: float, after: Sequence[Statement]
+    ) -> tuple[UserCell, Connection, Sequence[Cursor]]:
+        connection, results = stack.enter_context(
             cell.pool.transaction(
                 begin, self._tables, self._tenant, timeout_s=timeout_s, durable=self._durable, after=after
             )
         )
+        return cell, connection, results
 
 
 class UserRows(TenantRows):
@@ -94,17 +113,19 @@ class UserRows(TenantRows):
         self._user = tenant.partition("/")[0]
         self._checks = [REQUIRE_PRESENT]
 
+    def _known_cell(self) -> UserCell:
+        return self._cells.of(self._user) if self._cells else self._cell
+
     def _begin(
-        self, stack: ExitStack, begin: str, timeout_s: float, after: Sequence[Statement]
-    ) -> tuple[UserCell, Connection]:
-        cell = self._cells.of(self._user) if self._cells else self._cell
+        self, stack: ExitStack, begin: bytes, timeout_s: float, after: Sequence[Statement]
+    ) -> tuple[UserCell, Connection, Sequence[Cursor]]:
         try:
-            return cell, self._begin_in(cell, stack, begin, timeout_s, after)
+            return self._begin_in(self._known_cell(), stack, begin, timeout_s, after)
         except psycopg.Error as exc:
             if exc.sqlstate != DEPARTED or self._cells is None:
                 raise
-        cell = self._cells.find(self._user)  # no statement of the caller has run
-        return cell, self._begin_in(cell, stack, begin, timeout_s, after)
+        # No statement of the caller has run, or only the first ones of a read, whose results were not seen.
+        return self._begin_in(self._cells.find(self._user), stack, begin, timeout_s, after)
 
     def erase_deleted(self) -> None:
         """Nothing to do: VACUUM removes deleted rows from tables and indexes."""
@@ -165,19 +186,19 @@ class AllTenants:
 @contextmanager
 def read_all_tenants(pool: PostgresPool) -> Iterator[AllTenants]:
     """All rows as they are at one moment."""
-    with pool.transaction(_READ, BASE, SERVER_TENANT, timeout_s=WRITE_TIMEOUT_S) as connection:
-        yield AllTenants(PostgresRead(pool.now(), 0, connection))
+    with pool.transaction(_READ, BASE, SERVER_TENANT, timeout_s=WRITE_TIMEOUT_S) as (connection, _):
+        yield AllTenants(PostgresRead(pool.now(), 0, Transaction.begun(connection)))
 
 
 @contextmanager
 def write_all_tenants(pool: PostgresPool) -> Iterator[AllTenants]:
     """Commit if the block finishes, undo everything if it raises."""
     with (
-        pool.transaction("BEGIN", BASE, SERVER_TENANT, timeout_s=WRITE_TIMEOUT_S) as connection,
+        pool.transaction(_WRITE, BASE, SERVER_TENANT, timeout_s=WRITE_TIMEOUT_S) as (connection, _),
         connection.pipeline(),
     ):
         connection.execute(b"SET CONSTRAINTS ALL DEFERRED")  # rows of a table may refer to later ones
-        yield AllTenants(PostgresWrite(pool.now(), 0, connection))
+        yield AllTenants(PostgresWrite(pool.now(), 0, Transaction.begun(connection)))
 
 
 class PostgresTenants:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_mcp.engines.postgres import words
 from memory_mcp.engines.postgres.words import Phrase
-from memory_mcp.engines.texts import Allowed, BestMatches, Owners, Selected, WordTable
+from memory_mcp.engines.texts import Allowed, BestMatches, Owners, Query, Selected, WordTable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +31,9 @@ TYPICAL_LENGTH = 100  # words of a text, where ranks must not depend on others (
 MIN_IDF = 1e-6  # as in FTS5: of a word that half of all texts contain
 MAX_COUNTED = 5000  # texts that contain a term; beyond, its weight hardly differs
 MIN_RANKED = 700  # matches that are ranked, by the weights of the words they contain
+MASK_BITS = 63  # of a bigint: a bit for each phrase that a candidate contains
+
+_TOTALS = "SELECT texts, tokens FROM word_totals WHERE name = :name"
 
 TEXTS_PER_OWNER = 3  # that are ranked, where texts have owners
 
@@ -46,6 +49,10 @@ class PostgresTexts:
     @property
     def numbers(self) -> str:
         return f"SELECT number FROM {self.table.name}"
+
+    @property
+    def first_queries(self) -> Sequence[Query]:
+        return [(_TOTALS, {"name": f"{self.table.name}_rows"})]
 
     def insert(self, number: int, texts: Mapping[str, str]) -> None:
         vector, length = words.vector(texts, self._letters, is_stemmed=self.table.is_stemmed)
@@ -72,7 +79,7 @@ class PostgresTexts:
     def best(self, rare: Sequence[str], terms: Sequence[str], limit: int) -> BestMatches:
         every = [words.phrase(term) for term in dict.fromkeys([*rare, *terms])]
         self._count_unknown(every[: len(rare)])
-        found = self._find_matches(words.any_of(every[: len(rare)]), every, len(rare), limit)
+        found = self._find_any(every, len(rare), limit)
         bm25 = self._rank(found, len(rare), every, limit)
         if self.table.owners:
             return BestMatches(bm25, self._owners_containing(self.table.owners, terms, list(bm25)))
@@ -82,7 +89,7 @@ class PostgresTexts:
     def matching(self, expression: str, limit: int) -> dict[int, float]:
         query, phrases = words.expression_query(expression, self._letters, is_stemmed=self.table.is_stemmed)
         self._count_unknown(phrases)
-        return self._rank(self._find_matches(query, phrases, len(phrases), limit), len(phrases), phrases, limit)
+        return self._rank(self._find_matches(query, phrases, limit), len(phrases), phrases, limit)
 
     def optimize(self) -> None:
         """Nothing to do: VACUUM removes the words of deleted texts."""
@@ -128,26 +135,73 @@ class PostgresTexts:
             holders[terms[index - 1]][owner] = 1.0
         return holders
 
-    def _find_matches(self, query: str, phrases: Sequence[Phrase], scored: int, limit: int) -> _Matches:
+    def _find_any(self, phrases: Sequence[Phrase], scored: int, limit: int) -> _Matches:
         """The matches that contain the rarest of the first `scored` phrases, and how often each contains every one."""
-        ranked = max(MIN_RANKED, 3 * limit)
-        values: dict[str, Any] = {"query": query, "ranked": TEXTS_PER_OWNER * ranked if self.table.owners else ranked}
-        weights, ranks = [], []
-        for index, phrase in enumerate(phrases):
-            values[f"term{index}"] = phrase.query
-            ranks += [_cumulative_rank(index, letter, phrase) for letter in self._letters_in_use]
-            if index < scored:
-                values[f"idf{index}"] = self._idf(phrase)
-                weights.append(f"CASE WHEN words @@ :term{index}::tsquery THEN :idf{index}::float8 ELSE 0 END")
-        rows = self.tx.all(
+        values = self._allowed_values() | {"ranked": self._max_ranked(limit)}
+        rest = [f"words @@ :term{index}::tsquery" for index in range(scored, len(phrases))]
+        if sum(self._counts[phrase] for phrase in phrases[:scored]) <= values["ranked"]:
+            matches = f"{self.table.name} WHERE words @@ :query::tsquery {self._allowed_condition()}"
+            query = words.any_of(phrases[:scored])
+            return self._count_words(matches, values | {"query": query}, phrases, ["TRUE"] * scored + rest)
+        held = [f"terms & {1 << index} <> 0" for index in range(scored)]
+        return self._count_words(
+            f"({self._rarest_matches(scored)}) AS rarest JOIN {self.table.name} USING (number, length)",
+            values | self._idf_values(phrases[:scored]),
+            phrases,
+            [*held[:MASK_BITS], *["TRUE"] * (scored - MASK_BITS), *rest],
+        )
+
+    def _rarest_matches(self, scored: int) -> str:
+        """SQL for the texts with the rarest phrases, each looked up in the index: to ask each text for each phrase
+        takes ten times as long."""
+        containing = " UNION ALL ".join(
             f"""
-            SELECT number, length, ARRAY[{", ".join(ranks)}] FROM (
-                SELECT number, length, words FROM {self.table.name}
-                WHERE words @@ :query::tsquery {self._allowed_condition()}
-                ORDER BY {" + ".join(weights) or "0"} DESC, length LIMIT :ranked
-            ) AS candidates
-            """,
-            self._allowed_values() | values,
+            SELECT number, length, {1 << index if index < MASK_BITS else 0}::bigint AS term, :idf{index}::float8 AS idf
+            FROM {self.table.name} WHERE words @@ :term{index}::tsquery {self._allowed_condition()}
+            """
+            for index in range(scored)
+        )
+        return f"""
+            SELECT number, length, bit_or(term) AS terms FROM ({containing}) AS containing
+            GROUP BY number, length ORDER BY sum(idf) DESC, length LIMIT :ranked
+        """
+
+    def _find_matches(self, query: str, phrases: Sequence[Phrase], limit: int) -> _Matches:
+        """The matches of a tsquery that contain the rarest phrases, and how often each contains every one."""
+        weights = [
+            f"CASE WHEN words @@ :term{index}::tsquery THEN :idf{index}::float8 ELSE 0 END"
+            for index in range(len(phrases))
+        ]
+        candidates = f"""
+            SELECT number, length, words FROM {self.table.name}
+            WHERE words @@ :query::tsquery {self._allowed_condition()}
+            ORDER BY {" + ".join(weights) or "0"} DESC, length LIMIT :ranked
+        """
+        return self._count_words(
+            f"({candidates}) AS candidates",
+            self._allowed_values() | self._idf_values(phrases) | {"query": query, "ranked": self._max_ranked(limit)},
+            phrases,
+            ["TRUE"] * len(phrases),
+        )
+
+    def _idf_values(self, phrases: Sequence[Phrase]) -> dict[str, float]:
+        return {f"idf{index}": self._idf(phrase) for index, phrase in enumerate(phrases)}
+
+    def _max_ranked(self, limit: int) -> int:
+        return max(MIN_RANKED, 3 * limit) * (TEXTS_PER_OWNER if self.table.owners else 1)
+
+    def _count_words(
+        self, candidates: str, values: Mapping[str, Any], phrases: Sequence[Phrase], held: Sequence[str]
+    ) -> _Matches:
+        """How often each candidate contains every phrase. `held`: SQL for whether it may contain a phrase."""
+        ranks = [
+            f"CASE WHEN {held[index]} THEN {_cumulative_rank(index, letter, phrase)} ELSE 0 END"
+            for index, phrase in enumerate(phrases)
+            for letter in self._letters_in_use
+        ]
+        rows = self.tx.all(
+            f"SELECT number, length, ARRAY[{', '.join(ranks)}]::float4[] FROM {candidates}",
+            {**values, **{f"term{index}": phrase.query for index, phrase in enumerate(phrases)}},
         )
         import numpy as np
 
@@ -221,9 +275,8 @@ class PostgresTexts:
     @cached_property
     def _totals(self) -> tuple[int, int]:
         """Texts, and their tokens."""
-        row = self.tx.one(
-            "SELECT texts, tokens FROM word_totals WHERE name = :name", {"name": f"{self.table.name}_rows"}
-        )
+        [query] = self.first_queries
+        row = self.tx.one(*query)
         return (row[0], row[1]) if row else (0, 0)
 
     @cached_property

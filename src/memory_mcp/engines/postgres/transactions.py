@@ -3,15 +3,16 @@
 import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import RawServerCursor
 
 from memory_mcp.engines.postgres.dialect import returns_rows, translate
+from memory_mcp.engines.postgres.pool import Cursor, Transaction
 from memory_mcp.engines.postgres.texts import PostgresTexts
-from memory_mcp.engines.texts import Allowed, Selected, WordTable
+from memory_mcp.engines.texts import Allowed, Query, Selected, WordTable
 from memory_mcp.engines.transactions import Packed, Read, Row, Write
 from memory_mcp.errors import Invalid
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-LOCK = "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"  # until the transaction ends
+LOCK = b"SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"  # until the transaction ends
 ROWS_PER_FETCH = 1000  # of a server-side cursor
 
 _cursor_numbers = itertools.count()
@@ -27,18 +28,25 @@ _cursor_numbers = itertools.count()
 
 @dataclass(frozen=True)
 class PostgresRead(Read):
-    connection: psycopg.Connection[Row]
+    transaction: Transaction
+    _prefetched: dict[str, Cursor] = field(default_factory=dict)
 
     multiplies_vectors = True
     is_file = False
 
     def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]:
-        cursor = self.connection.execute(*translate(sql, values or {}), binary=True)
-        return cursor.fetchall() if cursor.description else []
+        statement = translate(sql, values or {})
+        cursor = self._prefetched.pop(str(statement), None) if self._prefetched else None
+        cursor = cursor or self.transaction.execute(*statement)
+        return cursor.fetchall() if returns_rows(sql) else []
+
+    def prefetch(self, *queries: Query) -> None:
+        statements = [translate(*query) for query in queries]
+        self._prefetched.update(zip(map(str, statements), self.transaction.execute_all(statements), strict=True))
 
     def each(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Any]:
         name = f"each_{next(_cursor_numbers)}"  # a server-side cursor: other statements may run between two rows
-        with RawServerCursor(self.connection, name) as cursor:
+        with RawServerCursor(self.transaction.connection, name) as cursor:
             cursor.itersize = ROWS_PER_FETCH
             yield from cursor.execute(*translate(sql, values or {}), binary=True)
 
@@ -70,8 +78,11 @@ class PostgresWrite(PostgresRead, Write):
     statement that returns rows raises the error, or else the commit does."""
 
     def all(self, sql: str, values: Mapping[str, Any] | None = None) -> list[Row]:
-        cursor = self.connection.execute(*translate(sql, values or {}), binary=True)
+        cursor = self.transaction.execute(*translate(sql, values or {}))
         return cursor.fetchall() if returns_rows(sql) else []
+
+    def prefetch(self, *queries: Query) -> None:
+        """Nothing: what is written before they are asked for may change the rows."""
 
     def each(self, sql: str, values: Mapping[str, Any] | None = None) -> Iterator[Any]:
         """All rows at once: pipeline mode has no server-side cursors."""
@@ -80,10 +91,10 @@ class PostgresWrite(PostgresRead, Write):
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         try:
-            with self.connection.transaction():
+            with self.transaction.connection.transaction():
                 yield
         except (psycopg.DataError, psycopg.IntegrityError) as exc:
             raise Invalid("The database does not accept this value.") from exc
 
     def lock(self, name: str) -> None:
-        self.connection.execute(LOCK.encode(), (name,))
+        self.transaction.execute(LOCK, (name,))

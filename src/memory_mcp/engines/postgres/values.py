@@ -31,6 +31,24 @@ class _TextDumper(Dumper):
         return str(obj).replace("\0", "\N{REPLACEMENT CHARACTER}").encode()
 
 
+class _ListDumper(Dumper):
+    """An array literal, of numbers or texts. psycopg's own dumper of lists takes ten times as long."""
+
+    format = Format.TEXT
+
+    def dump(self, obj: Any) -> bytes:
+        return f"{{{','.join(map(_element, obj))}}}".encode()
+
+
+def _element(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if not isinstance(value, str):
+        return str(int(value))
+    escaped = value.replace("\0", "\N{REPLACEMENT CHARACTER}").replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 class _VectorDumper(Dumper):
     format = Format.BINARY
 
@@ -55,6 +73,7 @@ def register(connection: psycopg.Connection[Any]) -> None:
     adapters.register_dumper(int, _IntegerDumper)
     adapters.register_dumper(bool, _IntegerDumper)
     adapters.register_dumper(str, _TextDumper)
+    adapters.register_dumper(list, _ListDumper)
     row = connection.execute("SELECT to_regtype('vector')::oid::bigint").fetchone()
     if row and row[0] is not None:  # the first migration creates the extension
         adapters.register_dumper(Packed, type("_Vector", (_VectorDumper,), {"oid": int(row[0])}))

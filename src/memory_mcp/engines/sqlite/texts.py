@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.engines.sqlite import term_frequency
-from memory_mcp.engines.texts import Allowed, BestMatches, Selected, WordTable
+from memory_mcp.engines.texts import Allowed, BestMatches, Query, Selected, WordTable
 
 if TYPE_CHECKING:
     from memory_mcp.engines.sqlite.transactions import SqliteRead
@@ -27,6 +27,10 @@ class Fts5Texts:
     @property
     def numbers(self) -> str:
         return f"SELECT id AS number FROM {self.table.name}_docsize"
+
+    @property
+    def first_queries(self) -> Sequence[Query]:
+        return ()
 
     def insert(self, number: int, texts: Mapping[str, str]) -> None:
         if self.table.has_triggers:

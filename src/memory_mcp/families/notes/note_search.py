@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from memory_mcp.engines.transactions import Read, UserDatabase
+from memory_mcp.engines.transactions import Read
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.notes.model import Breakdown, NoteHit, NoteQuery
 from memory_mcp.families.notes.storage import index, links, lists, notes, ranking_facts
+from memory_mcp.families.notes.storage.writes import WRITES
 from memory_mcp.services.embedding import QueryVectors
 from memory_mcp.services.search import ranking
-from memory_mcp.services.search_index import hybrid_search
+from memory_mcp.services.search_index import IndexFile, hybrid_search
 from memory_mcp.services.search_index.hybrid_search import DIGITS, HybridSearch, ScoreParts
-from memory_mcp.services.search_index.storage import vectors
 from memory_mcp.services.search_index.vector_search import QueryVector, VectorSearch
 
 
@@ -20,6 +20,7 @@ from memory_mcp.services.search_index.vector_search import QueryVector, VectorSe
 class RankedNote:
     seq: int
     parts: ScoreParts
+    id: str | None = None  # if it was read already
     nearest_chunk: int = 0  # of its text, in meaning, by number
     closeness: float | None = None
     session_id: str | None = None
@@ -41,7 +42,9 @@ class NoteSearch:
         """The hits of the page, whether there are more, and a notice."""
         ranked, notice = self._ranked(tx) if self.query.query else (self._newest(tx), None)
         ranked, has_more = ranked[: self.query.limit], len(ranked) > self.query.limit
-        stored = notes.by_seq(tx, [one.seq for one in ranked], self.query.filter.within)
+        seqs, within = [one.seq for one in ranked], self.query.filter.within
+        tx.prefetch(notes.by_seq_query(seqs, within), WRITES.last_records_query(one.id for one in ranked if one.id))
+        stored = notes.by_seq(tx, seqs, within)
         return list(zip(stored, ranked, strict=True)), has_more, notice
 
     def _newest(self, tx: Read) -> list[RankedNote]:
@@ -51,6 +54,11 @@ class NoteSearch:
         return [RankedNote(seq, (None, None, round(importances[seq], DIGITS))) for seq in seqs]
 
     def _ranked(self, tx: Read) -> tuple[list[RankedNote], str | None]:
+        tx.prefetch(
+            lists.allowed_query(tx, self.query.filter),
+            *tx.texts(index.TABLES.words).first_queries,
+            *self.vectors.first_queries(self.vector),
+        )
         search = HybridSearch(
             index.TABLES,
             self.vectors,
@@ -78,8 +86,11 @@ class NoteSearch:
         page = order[self.query.offset : self.query.end + 1]
         near = candidates.near
         sessions = {seq: one.session_id for seq, one in facts.items()}
+        ids = {seq: one.id for seq, one in facts.items()}
         ranked = [
-            RankedNote(seq, parts[seq], near.chunks.get(seq, 0), near.closeness.get(seq), sessions.get(seq))
+            RankedNote(
+                *(seq, parts[seq], ids.get(seq), near.chunks.get(seq, 0), near.closeness.get(seq), sessions.get(seq))
+            )
             for seq in page
         ]
         return ranked, candidates.notice
@@ -132,16 +143,17 @@ def _with_sessions(parts: Mapping[int, ScoreParts], sessions: Mapping[int, str])
     }
 
 
-def query_vector(db: UserDatabase, queries: QueryVectors, query: NoteQuery) -> tuple[QueryVector | None, str | None]:
+def query_vector(file: IndexFile, queries: QueryVectors, query: NoteQuery) -> tuple[QueryVector | None, str | None]:
     """The query as a vector, or the reason why there is none. Do not call it within a transaction: it may take a
     while."""
     if query.mode == "lexical" or not query.query:
         return None, None
     if queries.are_off:
         return None, _by_words_alone("Embedding is switched off (--embedder).") if query.mode == "semantic" else None
-    with db.read() as tx:
-        space, waiting = vectors.space(tx), index.is_waiting(tx, query.filter.within)
+    space = file.vectors.space(file.db)
     if space is None:
+        with file.db.read() as tx:
+            waiting = index.is_waiting(tx, query.filter.within)
         return None, _by_words_alone(queries.missing_reason()) if waiting or query.mode == "semantic" else None
     try:
         return QueryVector.of(queries, space, query.query), None

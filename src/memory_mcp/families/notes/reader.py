@@ -40,7 +40,7 @@ from memory_mcp.families.references import GroupSize
 from memory_mcp.families.texts import searched
 from memory_mcp.families.writes import origins, short_origins
 from memory_mcp.services.search import snippets
-from memory_mcp.services.search_index import IndexFiles
+from memory_mcp.services.search_index import IndexFile, IndexFiles
 from memory_mcp.services.search_index.storage import vectors
 from memory_mcp.text.nearness import did_you_mean, nearest
 
@@ -71,8 +71,8 @@ class NoteReader:
         note = self.read(caller, id_, include_links=include_links, links_offset=links_offset, version=version)
         try:
             with self._db(caller).write(timeout_s=REFERENCE_TIMEOUT_S) as tx:
-                note = replace(note, last_referenced_at=notes.touch(tx, id_))
-                namespace = notes.namespaces_of(tx, [id_]).get(id_)
+                namespace = notes.touch(tx, note.id)
+                note = replace(note, last_referenced_at=tx.precise_stamp)
         except Unavailable:  # another process writes for long: answer anyway
             return note
         self._events.publish_reference(caller.user, namespace)
@@ -129,7 +129,10 @@ class NoteReader:
             )
         file = self._files.of(caller.user)
         query = replace(query, filter=_visible_to(caller, query.filter))
-        vector, notice = note_search.query_vector(file.db, self._files.queries, query)
+        return file.vectors.run_in_space(lambda: self._found(file, query))
+
+    def _found(self, file: IndexFile, query: NoteQuery) -> tuple[list[NoteHit], bool, str | None]:
+        vector, notice = note_search.query_vector(file, self._files.queries, query)
         search = note_search.NoteSearch(query, file.vectors, vector)
         with file.db.read() as tx:
             found, has_more, about_words = search.page(tx)

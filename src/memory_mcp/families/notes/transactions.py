@@ -118,10 +118,10 @@ def insert_after(
     notes.insert_tags(tx, stored.seq, tags)
     if marks.links:
         links.set_wikilinks(tx, stored.seq, marks.links)
-    linking = notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
     WRITES.record(tx, caller, note_write(stored.note.id, "created", stored.note.version))
+    linking = notes.ids_of(tx, links.resolve_wikilinks(tx, stored.seq))
     older = supersede(tx, caller, stored, new.supersedes)
-    index.insert_words(tx, stored.seq)
+    index.insert_new_words(tx, stored, tags)
     index.QUEUE.insert(tx, stored.seq)
     return stored, [*linking, *older]
 

@@ -195,10 +195,14 @@ class NoteWriter:
         self._files.worker.wake()
         found: list[str] = []
         with suppress(Unavailable):
-            with file.db.read() as tx:
-                found += notes.equal_texts(tx, stored.seq, MAX_DUPLICATES_SHOWN)
             self._files.worker.wait_for(lambda: not _is_queued(file.db, stored.seq))
+        with suppress(Unavailable):
             with file.db.read() as tx:
+                tx.prefetch(
+                    notes.equal_texts_query(tx, stored.seq, MAX_DUPLICATES_SHOWN),
+                    index.VECTORS.first_query(stored.seq),
+                )
+                found += notes.equal_texts(tx, stored.seq, MAX_DUPLICATES_SHOWN)
                 near = list(file.vectors.near_text(tx, stored.seq))
                 here = set(lists.matching(tx, Filter(namespace=stored.note.namespace), among=near))
                 others = notes.by_seq(tx, [seq for seq in near if seq in here][:MAX_DUPLICATES_SHOWN])

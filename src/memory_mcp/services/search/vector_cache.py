@@ -42,6 +42,11 @@ class VectorCache:
         with self._lock:
             self._packed, self._origin, self._reached = packed, origin, reached
 
+    @property
+    def reached(self) -> int:
+        """The last change in the copy; 0 if it is empty. The next use may begin with another one."""
+        return self._reached if self._packed else 0
+
     @contextmanager
     def vectors(self, origin: object, dimensions: int, changed: Changed) -> Iterator["PackedVectors"]:
         """The current vectors, until the block ends. For another origin the copy is rebuilt."""

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from memory_mcp.engines.transactions import UserDatabase, UserDatabases
+from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.errors import Unavailable, Unusable
 from memory_mcp.services.embedding import Embedders
 from memory_mcp.services.search import ranking, snippets
@@ -13,7 +13,7 @@ from memory_mcp.services.search_index import hybrid_search
 from memory_mcp.services.search_index.files import IndexFile, IndexFiles
 from memory_mcp.services.search_index.hybrid_search import HybridSearch
 from memory_mcp.services.search_index.model import IndexHit, IndexQuery, IndexText
-from memory_mcp.services.search_index.storage import texts, vectors
+from memory_mcp.services.search_index.storage import texts
 from memory_mcp.services.search_index.vector_search import QueryVector
 
 REBUILDING = "Its index was damaged and is being rebuilt; try again in a moment."
@@ -45,18 +45,23 @@ class SearchIndex:
         if not query.text:
             return self._newest(user, query)
         with self._file(user) as file:
-            vector = self._query_vector(file.db, query.text)
-            with file.db.read() as tx:
-                allowed = texts.allowed(tx, query.group_prefix, query.tags, query.created)
-                search = HybridSearch(
-                    *(self._files.tables, file.vectors, query.text, vector, allowed, query.limit, query.is_confined),
-                    is_partial=not query.is_confined,
-                )
-                candidates = search.candidates(tx)
-                parts = {seq: candidates.parts(seq, ranking.DEFAULT_IMPORTANCE) for seq in candidates.seqs}
-                scores = {seq: hybrid_search.score(one) for seq, one in parts.items()}
-                best = sorted(scores, key=lambda seq: (-scores[seq], -seq))[: query.limit]
-                rows = texts.by_seq(tx, best)
+            return file.vectors.run_in_space(lambda: self._hits(file, query))
+
+    def _hits(self, file: IndexFile, query: IndexQuery) -> list[IndexHit]:
+        vector = self._query_vector(file, query.text)
+        with file.db.read() as tx:
+            words = tx.texts(self._files.tables.words)
+            tx.prefetch(*words.first_queries, *file.vectors.first_queries(vector))
+            allowed = texts.allowed(tx, query.group_prefix, query.tags, query.created)
+            search = HybridSearch(
+                *(self._files.tables, file.vectors, query.text, vector, allowed, query.limit, query.is_confined),
+                is_partial=not query.is_confined,
+            )
+            candidates = search.candidates(tx)
+            parts = {seq: candidates.parts(seq, ranking.DEFAULT_IMPORTANCE) for seq in candidates.seqs}
+            scores = {seq: hybrid_search.score(one) for seq, one in parts.items()}
+            best = sorted(scores, key=lambda seq: (-scores[seq], -seq))[: query.limit]
+            rows = texts.by_seq(tx, best)
         return [
             IndexHit(
                 ref=ref,
@@ -80,13 +85,12 @@ class SearchIndex:
             for ref, label, _, content, facts in rows
         ]
 
-    def _query_vector(self, db: UserDatabase, text: str) -> QueryVector | None:
+    def _query_vector(self, file: IndexFile, text: str) -> QueryVector | None:
         """None: the search is by words alone."""
         queries = self._files.queries
         if queries.are_off:
             return None
-        with db.read() as tx:
-            space = vectors.space(tx)
+        space = file.vectors.space(file.db)
         if space is not None:
             with suppress(Unavailable):
                 return QueryVector.of(queries, space, text)

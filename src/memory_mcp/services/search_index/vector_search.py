@@ -2,12 +2,13 @@
 
 import logging
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from memory_mcp.engines.texts import Query
 from memory_mcp.engines.transactions import Read, UserDatabase
 from memory_mcp.errors import Unavailable
 from memory_mcp.services.embedding import QueryVectors, RelevanceFloor, Space, floor_of
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from memory_mcp.services.search.vectors import Floats
 
 log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 MIN_DUPLICATE_COSINE = 0.95  # from which on two texts count as duplicates
 MAX_DUPLICATES = 500
@@ -60,6 +63,10 @@ class Nearness:
     closeness: dict[int, float] = field(default_factory=dict)  # of each candidate, for a model with a floor
 
 
+class SpaceChanged(Exception):
+    """Another model has taken over since the query was embedded: embed it again."""
+
+
 class VectorSearch:
     """The vectors in one file, or of one user in a database."""
 
@@ -70,6 +77,7 @@ class VectorSearch:
         self._budget = budget
         self._file = VectorFile(db, db.path, tables) if db.path else None
         self._loading = threading.Lock()
+        self._space: Space | None = None  # of the vectors, when it was last read
 
     def maintain(self) -> None:
         """Erase deleted vectors from the file of packed vectors, and write it again if it is far behind."""
@@ -88,6 +96,27 @@ class VectorSearch:
         except (Unavailable, OSError) as exc:
             log.warning("Deleted vectors are still in a file, which is tried again: %s", exc)
 
+    def space(self, db: UserDatabase) -> Space | None:
+        """The space to embed a query for. A search raises SpaceChanged if it is no longer that of the vectors."""
+        if self._space is None:
+            with db.read() as tx:
+                self._space = vectors.space(tx)
+        return self._space
+
+    def first_queries(self, query: QueryVector | None) -> Sequence[Query]:
+        """What a search reads first, to be prefetched."""
+        if query is None:
+            return ()
+        reached = self._cache.reached
+        changes = [self._table.changes_query(reached)] if reached else []
+        return [vectors.background_query(query.space), *changes]
+
+    def run_in_space(self, search: Callable[[], Result]) -> Result:
+        """Run a search, which embeds its query, again if another model takes over meanwhile."""
+        while True:
+            with suppress(SpaceChanged):
+                return search()
+
     def near(
         self,
         tx: Read,
@@ -100,13 +129,14 @@ class VectorSearch:
     ) -> Nearness:
         """Score these candidates and the `limit` texts nearest to the query. `flags`: a byte for each text that may be
         found. Candidates have words of the query; without any, the query may be of words that do not exist.
-        `is_partial`: other searches for the same query look at the other texts."""
+        `is_partial`: other searches for the same query look at the other texts. Raises SpaceChanged."""
         from memory_mcp.services.search.vectors import unpack
 
         vector, space = query.vector, query.space
         packed = vectors.background(tx, space)
-        if packed is None:  # another model has taken over meanwhile
-            return Nearness()
+        if packed is None:
+            self._space = None
+            raise SpaceChanged
         background = unpack(packed).reshape(-1, space.dimensions) @ vector
         with self._cosines(tx, space, [vector]) as (cosines,):
             rows = None if flags is None else cosines.rows_allowed(flags)
@@ -134,10 +164,13 @@ class VectorSearch:
         self, tx: Read, floor: RelevanceFloor, cosines: Mapping[int, float], count: int, background: "Floats"
     ) -> bool:
         """By each text alone: two unrelated ones together are a little near to every query."""
-        if ranking.fits(floor, max(cosines.values(), default=-1.0), count, background):
+        nearest = max(cosines.values(), default=-1.0)
+        if ranking.fits(floor, nearest, count, background):
             return True
-        long = self._table.longer_than(tx, floor.max_short_bytes, list(cosines))
-        return ranking.fits(floor, max((cosines[seq] for seq in long), default=-1.0), 1, background)
+        if not ranking.fits(floor, nearest, 1, background):
+            return False
+        alone = [seq for seq, cosine in cosines.items() if ranking.fits(floor, cosine, 1, background)]
+        return bool(self._table.longer_than(tx, floor.max_short_bytes, alone))
 
     def near_text(self, tx: Read, seq: int, min_cosine: float = MIN_DUPLICATE_COSINE) -> dict[int, float]:
         """The cosine of the other texts with nearly the same vectors, nearest first. Empty while the text has no
@@ -147,8 +180,8 @@ class VectorSearch:
     def near_texts(self, tx: Read, seqs: Sequence[int], min_cosine: float) -> dict[int, dict[int, float]]:
         """The same of each of these texts that has a vector, in one pass over all vectors."""
         firsts = {seq: vector for seq in seqs if (vector := self._table.first(tx, seq)) is not None}
-        space = vectors.space(tx)
-        if not firsts or space is None:
+        space = vectors.space(tx) if firsts else None
+        if space is None:
             return {}
         from memory_mcp.services.search.vectors import unpack
 

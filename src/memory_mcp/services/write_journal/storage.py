@@ -7,6 +7,7 @@ from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.clock import precise_stamp
+from memory_mcp.engines.texts import Query
 from memory_mcp.engines.transactions import Read, Row, Write
 from memory_mcp.services.write_journal.model import (
     COPY_LIFETIME,
@@ -189,6 +190,8 @@ class WriteTable:
 
     def history(self, tx: Read, items: Sequence[str]) -> dict[str, list[WriteRecord]]:
         """All records of each item, the oldest first."""
+        if not items:
+            return {}
         found: dict[str, list[WriteRecord]] = {item: [] for item in items}
         rows = tx.all(
             f"""
@@ -205,16 +208,16 @@ class WriteTable:
 
     def last_records(self, tx: Read, items: Iterable[str]) -> list[WriteRecord]:
         """The last record of each item. Items that were written before there was a journal have none."""
-        rows = tx.all(
-            f"""
+        return [_record(row) for row in tx.all(*self.last_records_query(items))]
+
+    def last_records_query(self, items: Iterable[str]) -> Query:
+        sql = f"""
             SELECT {self._fields} FROM {self.name} WHERE number IN (
                 SELECT (SELECT max(number) FROM {self.name} WHERE item = wanted.value)
                 FROM json_each(:items) AS wanted
             )
-            """,
-            {"items": _json(list(items))},
-        )
-        return [_record(row) for row in rows]
+        """
+        return sql, {"items": _json(sorted(items))}
 
     def last_sessions(self, tx: Read, items: Iterable[str]) -> dict[str, tuple[str, str]]:
         """(session, time) of the last write of each item, as far as its session is known."""

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from memory_mcp.engines.texts import WordTable
 from memory_mcp.engines.transactions import Read, Write
-from memory_mcp.families.notes.storage.notes import inside
+from memory_mcp.families.notes.model import Tag
+from memory_mcp.families.notes.storage.notes import StoredNote, inside
 from memory_mcp.services.search_index import EmbedText, Tables
 from memory_mcp.services.search_index.storage import words
 from memory_mcp.services.search_index.storage.queue import EmbedQueue
@@ -49,9 +50,22 @@ def insert_words(tx: Write, seq: int) -> None:
     )
     if row is not None:
         title, content, tags, context = row
-        words.insert(
-            tx, TABLES, seq, title=title, content=content, tags=tags or "", context=context[-MAX_CONTEXT_CHARS:]
-        )
+        _insert_words(tx, seq, title, content, tags or "", context)
+
+
+def insert_new_words(tx: Write, stored: StoredNote, tags: Sequence[Tag]) -> None:
+    """The same for a note that was just inserted, whose text need not be read again."""
+    before = (
+        tx.one("SELECT content FROM notes WHERE seq = :seq AND expires_at IS NULL", {"seq": stored.previous})
+        if stored.previous is not None
+        else None
+    )
+    own_tags = " ".join(tag.name for tag in tags if tag.origin == "user")
+    _insert_words(tx, stored.seq, stored.own_title, stored.note.content, own_tags, before[0] if before else "")
+
+
+def _insert_words(tx: Write, seq: int, title: str, content: str, tags: str, context: str) -> None:
+    words.insert(tx, TABLES, seq, title=title, content=content, tags=tags, context=context[-MAX_CONTEXT_CHARS:])
 
 
 def is_indexed(tx: Read) -> bool:

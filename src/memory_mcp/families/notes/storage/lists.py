@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Collection
 
-from memory_mcp.engines.texts import Allowed
+from memory_mcp.engines.texts import Allowed, Query
 from memory_mcp.engines.transactions import Read
 from memory_mcp.families.notes.list_model import ListedPart, Order
 from memory_mcp.families.notes.model import (
@@ -330,11 +330,17 @@ def matching(tx: Read, chosen: Filter, among: Collection[int]) -> list[int]:
 
 def allowed(tx: Read, chosen: Filter) -> Allowed | None:
     """The notes that match a filter. None if all indexed notes do."""
+    seqs = [seq for (seq,) in tx.all(*allowed_query(tx, chosen))]
     if chosen.is_empty:
-        expired = tx.all("SELECT seq FROM notes WHERE expires_at <= :now AND archived = 0", {"now": tx.precise_stamp})
-        return Allowed.all_but((seq for (seq,) in expired), _last_seq(tx)) if expired else None
-    rows = tx.all(f"SELECT seq FROM notes WHERE {filter_condition(chosen)}", filter_values(tx, chosen))
-    return Allowed.only((seq for (seq,) in rows), _last_seq(tx))
+        return Allowed.all_but(seqs, _last_seq(tx)) if seqs else None
+    return Allowed.only(seqs, _last_seq(tx))
+
+
+def allowed_query(tx: Read, chosen: Filter) -> Query:
+    """The notes that match a filter, or if it is empty, those that do not, since they expired."""
+    if chosen.is_empty:
+        return "SELECT seq FROM notes WHERE expires_at <= :now AND archived = 0", {"now": tx.precise_stamp}
+    return f"SELECT seq FROM notes WHERE {filter_condition(chosen)}", filter_values(tx, chosen)
 
 
 def _last_seq(tx: Read) -> int:

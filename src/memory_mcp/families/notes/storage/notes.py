@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from memory_mcp.engines.texts import Query
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.notes.model import IMPORTED_FROM, ImportedNote, ImportOrigin, Note, Tag, folded
 
@@ -127,16 +128,17 @@ def by_seq(tx: Read, seqs: Sequence[int], within: str | None = None) -> list[Sto
     """These notes, which the caller may see, in the order given."""
     if not seqs:
         return []
-    rows = tx.all(
-        f"""
+    found = {row[0]: _stored(row) for row in tx.all(*by_seq_query(seqs, within))}
+    return [found[seq] for seq in seqs if seq in found]
+
+
+def by_seq_query(seqs: Sequence[int], within: str | None) -> Query:
+    sql = f"""
         SELECT {_NOTE} FROM notes AS note
         LEFT JOIN notes AS newer ON newer.seq = note.superseded_by AND {inside(within, "newer")}
         WHERE note.seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))
-        """,
-        {"seqs": json.dumps(list(seqs)), "within": within},
-    )
-    found = {row[0]: _stored(row) for row in rows}
-    return [found[seq] for seq in seqs if seq in found]
+    """
+    return sql, {"seqs": json.dumps(list(seqs)), "within": within}
 
 
 def everything(tx: Read) -> Iterator[StoredNote]:
@@ -207,25 +209,29 @@ def delete(tx: Write, seq: int) -> None:
     tx.all("DELETE FROM notes WHERE seq = :seq", {"seq": seq})
 
 
-def touch(tx: Write, id_: str) -> str:
-    """Record that a note was referenced now. Returns the time."""
-    tx.all("UPDATE notes SET last_referenced_at = :now WHERE id = :id", {"id": id_, "now": tx.precise_stamp})
-    return tx.precise_stamp
+def touch(tx: Write, id_: str) -> str | None:
+    """Record that a note was referenced now. Returns its namespace; None if there is no such note any more."""
+    row = tx.one(
+        "UPDATE notes SET last_referenced_at = :now WHERE id = :id RETURNING namespace",
+        {"id": id_, "now": tx.precise_stamp},
+    )
+    return row[0] if row else None
 
 
 def equal_texts(tx: Read, seq: int, limit: int) -> list[str]:
     """The other live notes of the namespace with the same text, the oldest first."""
-    rows = tx.all(
-        f"""
+    return [id_ for (id_,) in tx.all(*equal_texts_query(tx, seq, limit))]
+
+
+def equal_texts_query(tx: Read, seq: int, limit: int) -> Query:
+    sql = f"""
         SELECT id FROM notes
         WHERE content_key = (SELECT content_key FROM notes WHERE seq = :seq)
             AND namespace = (SELECT namespace FROM notes WHERE seq = :seq)
             AND seq <> :seq AND {LIVE}
         ORDER BY seq LIMIT :limit
-        """,
-        {"seq": seq, "now": tx.precise_stamp, "limit": limit},
-    )
-    return [id_ for (id_,) in rows]
+    """
+    return sql, {"seq": seq, "now": tx.precise_stamp, "limit": limit}
 
 
 def imported(tx: Read, format_: str) -> list[ImportedNote]:
@@ -311,6 +317,8 @@ def importance_before_archiving(tx: Read, seq: int) -> float | None:
 
 
 def latest_of_session(tx: Read, session_id: str | None, namespace: str, since: str) -> int | None:
+    if session_id is None:
+        return None
     row = tx.one(
         """
         SELECT seq FROM notes

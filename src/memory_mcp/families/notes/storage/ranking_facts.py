@@ -19,6 +19,7 @@ def importances(tx: Read, seqs: Collection[int]) -> dict[int, float]:
 class RankingFacts:
     """What the rank of one note depends on."""
 
+    id: str
     importance: float
     session_id: str | None  # that it was written in
     is_superseded: bool
@@ -27,9 +28,9 @@ class RankingFacts:
 def of_notes(tx: Read, seqs: Collection[int]) -> dict[int, RankingFacts]:
     rows = tx.all(
         """
-        SELECT seq, importance, session_id, superseded_by IS NOT NULL FROM notes
+        SELECT seq, id, importance, session_id, superseded_by IS NOT NULL FROM notes
         WHERE seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))
         """,
         {"seqs": json.dumps(list(seqs))},
     )
-    return {seq: RankingFacts(importance, session, bool(superseded)) for seq, importance, session, superseded in rows}
+    return {seq: RankingFacts(id_, importance, session, bool(old)) for seq, id_, importance, session, old in rows}

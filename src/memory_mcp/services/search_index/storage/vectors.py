@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from memory_mcp.engines.texts import Query
 from memory_mcp.engines.transactions import Packed, Read, Write
 from memory_mcp.services.embedding import Space
 from memory_mcp.services.search_index.storage.queue import EmbedQueue
@@ -82,10 +83,11 @@ class VectorTable:
 
     def first(self, tx: Read, seq: int) -> Packed | None:
         """The vector of a text's first chunk, which is the whole of most texts."""
-        row = tx.one(
-            f"SELECT vector FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq AND part = 0", {"seq": seq}
-        )
+        row = tx.one(*self.first_query(seq))
         return Packed(row[0]) if row else None
+
+    def first_query(self, seq: int) -> Query:
+        return f"SELECT vector FROM {self.tables.vectors} WHERE {self.tables.owner} = :seq AND part = 0", {"seq": seq}
 
     def context_cosines(self, tx: Read, seqs: Sequence[int], query: Packed) -> dict[int, float]:
         """The cosine of each of these texts together with the one before it."""
@@ -131,6 +133,13 @@ class VectorTable:
 
     def changed(self, tx: Read, after: int) -> Iterator[tuple[int, int, bytes | None]]:
         """(change, text, vector) of changes after `after`, a row for each chunk; no vector for a text without any."""
+        while page := tx.all(*self.changes_query(after)):
+            yield from page
+            after = page[-1][0]
+            if len(page) < CHANGES_PER_PAGE:
+                return
+
+    def changes_query(self, after: int) -> Query:
         owner = self.tables.owner
         sql = f"""
             SELECT change.seq, change.{owner}, own.vector
@@ -140,11 +149,7 @@ class VectorTable:
             LEFT JOIN {self.tables.vectors} AS own ON own.{owner} = change.{owner} AND own.part >= 0
             ORDER BY change.seq, own.part
         """
-        while page := tx.all(sql, {"after": after}):
-            yield from page
-            after = page[-1][0]
-            if len(page) < CHANGES_PER_PAGE:
-                return
+        return sql, {"after": after}
 
 
 # The space
@@ -158,8 +163,12 @@ def space(tx: Read) -> Space | None:
 
 def background(tx: Read, space: Space) -> bytes | None:
     """The background of the vectors. None if they are of another space."""
-    row = tx.one("SELECT background FROM embedding_space WHERE name = :name", {"name": space.name})
+    row = tx.one(*background_query(space))
     return bytes(row[0]) if row else None
+
+
+def background_query(space: Space) -> Query:
+    return "SELECT background FROM embedding_space WHERE name = :name", {"name": space.name}
 
 
 def set_space(tx: Write, space: Space, background: bytes) -> None:
