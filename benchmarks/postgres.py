@@ -87,7 +87,6 @@ def _processor(url: str) -> Iterator[Callable[[], float]]:
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
-
         asking = 0.0  # what it took to find out
 
         def seconds() -> float:

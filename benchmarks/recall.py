@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -22,6 +23,7 @@ from typing import Any
 
 import apsw
 import numpy as np
+from tests.postgres import running_server
 
 from benchmarks.figures import introduction, load, markdown_table
 from benchmarks.pipe import ServerProcess, memory_mcp
@@ -103,7 +105,10 @@ def main() -> None:
     options = _arguments()
     started = time.monotonic()
     conversations = read_conversations(options.locomo)[: options.conversations]
-    with tempfile.TemporaryDirectory(prefix="memory-mcp-recall-") as folder:
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-recall-") as folder, ExitStack() as stack:
+        if options.postgres:  # for the server, and for the command line
+            os.environ["MEMORY_MCP_DATABASE_URL"] = stack.enter_context(running_server())
+            os.environ["MEMORY_MCP_FAMILIES"] = "notes"
         status = _status(Path(folder))
         if not status["installed"]:
             raise SystemExit("The built-in model is not installed. Run `memory-mcp models pull` once.")
@@ -127,6 +132,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--locomo", type=Path, default=locomo, help="locomo10.json; else LOCOMO_PATH (%(default)s)")
     few = "only the first few of the ten, to see that it runs; no goals then"
     parser.add_argument("--conversations", type=int, choices=range(1, 10), metavar="N", help=few)
+    parser.add_argument("--postgres", action="store_true", help="keep the notes in a PostgreSQL that it starts")
     parser.add_argument("--json", type=Path, help="a file for the figures")
     return parser.parse_args()
 

@@ -30,7 +30,7 @@ from memory_mcp.cli.common import new_session
 from memory_mcp.cli.main import cli
 from memory_mcp.conversations import hook_calls
 from memory_mcp.families.registry import FAMILIES
-from memory_mcp.settings import load
+from memory_mcp.settings import Settings, load
 from tests.conftest import ERAS
 from tests.exhaustive import sample
 from tests.postgres import ENGINES, new_database
@@ -42,7 +42,8 @@ SECRET = "ombudswoman"  # in everything Ann keeps, and in nothing a stranger say
 PAST = "2020-01-01T00:00:00Z"
 SESSION_META = "memory-mcp/sessionId"
 IN_POSTGRES = "postgres" in ENGINES
-SERVED = tuple(name for name, family in FAMILIES.items() if not IN_POSTGRES or is_in_postgres(family))
+SHARED = Settings(shared_folder=Path("shared"))
+SERVED = tuple(name for name, family in FAMILIES.items() if not IN_POSTGRES or is_in_postgres(family, SHARED))
 
 Arguments = dict[str, Any]
 
@@ -477,9 +478,9 @@ def everything_listed(who: Visitor) -> list[str]:
 def running(data_dir: Path, postgres: str | None) -> Iterator[Http]:
     """A server of every family that this engine has, in a database of its own."""
     with ExitStack() as stack:
-        if postgres:
+        if postgres:  # in a file, for verbs of the command line, too
             url = stack.enter_context(new_database(postgres))
-            chosen = {"database_url": url, "families": ",".join(SERVED)}  # for verbs of the command line, too
+            chosen = {"database_url": url, "families": ",".join(SERVED), "shared_folder": data_dir / "shared"}
             (data_dir / "config.toml").write_text("".join(f"{name} = '{value}'\n" for name, value in chosen.items()))
         yield stack.enter_context(http_server(data_dir, "--embedder", "none", "--portal-joins"))
 

@@ -151,4 +151,5 @@ def _delete_data(settings: Settings, clock: Clock, cells: Cells | None, user: st
         check_driver()
         with closing(ClickHouseServer(ClickHouseAddress.parse(settings.portals_url), {}, EngineRules())) as server:
             server.drop_tenant(user)
-    delete_folder(settings.data_dir, user)
+    for folder in {settings.data_dir, settings.stores_dir}:
+        delete_folder(folder, user)

@@ -87,9 +87,16 @@ def check_settings(settings: Settings, families: Mapping[str, Family[Any]], serv
     movable = [
         name
         for name, family in families.items()
-        if is_in_postgres(family) or (name == "portals" and settings.portals_url)
+        if is_in_postgres(family, settings) or (name == "portals" and settings.portals_url)
     ]
-    if left := [name for name in served if name not in movable]:
+    left = [name for name in served if name not in movable]
+    if "stores" in left:
+        raise Invalid(
+            "stores are files: with --database-url, name the folder that all servers share with --shared-folder, or "
+            f"use --families {','.join(movable)}.",
+            field="shared_folder",
+        )
+    if left:
         hint = " portals also work on a ClickHouse server: --portals-url." if "portals" in left else ""
         raise Invalid(
             f"{left[0]} is not in PostgreSQL yet. With --database-url, use --families {','.join(movable)}.{hint}",
@@ -97,6 +104,7 @@ def check_settings(settings: Settings, families: Mapping[str, Family[Any]], serv
         )
 
 
-def is_in_postgres(family: Family[Any]) -> bool:
+def is_in_postgres(family: Family[Any], settings: Settings) -> bool:
     """Whether a server with --database-url can serve it."""
-    return bool(family.databases) and all(kind.postgres for kind in family.databases)
+    kinds = [kind for kind in family.databases if not (kind.is_per_server and settings.shared_folder)]
+    return bool(kinds) and all(kind.postgres for kind in kinds)

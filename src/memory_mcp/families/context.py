@@ -99,7 +99,7 @@ class Context:
     ) -> Database:
         """Raises Unavailable for a file that is damaged or of a newer version, and with PostgreSQL, where servers on
         other machines would not see it."""
-        if self.postgres is not None:
+        if self.postgres is not None and not (kind.is_per_server and self.settings.shared_folder):
             raise Unavailable(f"{kind.name} is not in PostgreSQL yet. Use a server without --database-url for it.")
         db = open_database(self.settings, self.clock, kind, path, missing=missing, lock=lock)
         self.databases.add(db)

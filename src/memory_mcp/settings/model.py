@@ -358,8 +358,13 @@ class Settings(BaseModel):
         None,
         pattern=r"^postgres(ql)?://",
         description="Experimental: postgresql://user@host/database keeps vault, notes, graph, recall's index, users "
-        "and sessions in PostgreSQL with pgvector, not in files. Stores cannot be served then, nor portals without "
+        "and sessions in PostgreSQL with pgvector, not in files. Stores need --shared-folder then, and portals need "
         "portals_url (docs/postgres.md).",
+    )
+    shared_folder: Folder | None = Field(
+        None,
+        description="With --database-url: the folder with stores.yaml and the stores, on a volume that all servers "
+        "mount at the same path (docs/postgres.md).",
     )
     portals_url: str | None = Field(
         None,
@@ -385,6 +390,11 @@ class Settings(BaseModel):
     @property
     def public_host(self) -> str | None:
         return urlsplit(self.public_url).hostname if self.public_url else None
+
+    @property
+    def stores_dir(self) -> Path:
+        """The folder with stores.yaml and the stores: the data directory, or what several servers share."""
+        return (self.shared_folder if self.database_url else None) or self.data_dir
 
     @property
     def vault_path(self) -> Path:

@@ -136,5 +136,5 @@ def _validated(given: Mapping[str, SettingSource]) -> Settings:
         name = str(first["loc"][0])
         why = sentence(first, is_secret=name in HIDDEN)
         raise Invalid(f"{given[name].source}: {why}.", field=name) from exc
-    paths = {name: getattr(settings, name) for name in ("data_dir", "db_path", "models_dir")}
+    paths = {name: getattr(settings, name) for name in ("data_dir", "db_path", "models_dir", "shared_folder")}
     return settings.model_copy(update={name: path and expand_home(path).absolute() for name, path in paths.items()})

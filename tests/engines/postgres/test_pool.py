@@ -1,8 +1,10 @@
 """Transactions, locks, tenants and migrations on a real PostgreSQL."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -59,7 +61,12 @@ def test_prefetched_rows_need_no_further_round_trip(tenants: PostgresTenants, mo
     add(tenants.database("ada"), "a")
     sent: list[bytes] = []
     run = Transaction.execute
-    monkeypatch.setattr(Transaction, "execute", lambda self, sql, values: sent.append(sql) or run(self, sql, values))
+
+    def execute(transaction: Transaction, sql: bytes, parameters: Sequence[Any]) -> Any:
+        sent.append(sql)
+        return run(transaction, sql, parameters)
+
+    monkeypatch.setattr(Transaction, "execute", execute)
     wanted = "SELECT id FROM sync_tombstones WHERE id = :id"
     with tenants.database("ada").read() as tx:
         tx.prefetch((IDS, {}), (wanted, {"id": "a"}), (wanted, {"id": "never asked for"}))

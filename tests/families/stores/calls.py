@@ -1,6 +1,8 @@
 """Short ways to call the stores' tools in tests, and to look at folders."""
 
 import os
+import threading
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -134,3 +136,36 @@ def entry(path: str, summary: str, updated_at: str | None = NOON, token_estimate
 
 def unfinished(folder: Path) -> list[Path]:
     return list(folder.rglob(".*memory-mcp-part"))
+
+
+def at_once(*acts: Callable[[], object]) -> None:
+    """Run them all at the same time; the first thing that went wrong is raised."""
+    wrong: list[BaseException] = []
+
+    def run(act: Callable[[], object]) -> None:
+        try:
+            act()
+        except BaseException as exc:  # noqa: BLE001  # raised again below
+            wrong.append(exc)
+
+    threads = [threading.Thread(target=run, args=(act,)) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if wrong:
+        raise wrong[0]
+
+
+def files(store: Path) -> set[str]:
+    return {path.relative_to(store).as_posix().removesuffix(".md") for path in store.rglob("*.md")}
+
+
+def check_indexes(store: Path) -> None:
+    """Every folder with memories below it has an index.yaml, which says exactly what lies beside it."""
+    folders = {folder for path in store.rglob("*.md") for folder in path.parents if folder.is_relative_to(store)}
+    for folder in folders:
+        found = yaml.safe_load((folder / "index.yaml").read_text())
+        way = [] if folder == store else [folder.relative_to(store).as_posix()]
+        assert {one["path"] for one in found["memories"]} == {"/".join([*way, p.stem]) for p in folder.glob("*.md")}
+        assert set(found["subcategories"]) == {"/".join([*way, p.name]) for p in folders if p.parent == folder}

@@ -3,7 +3,6 @@
 import random
 import sys
 import threading
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +22,7 @@ from memory_mcp.families.stores.model import FileChange, Metadata
 from tests.conftest import Clock
 from tests.events import TIMEOUT_S
 from tests.exhaustive import rounds
-from tests.families.stores.calls import CALLER, register, unfinished, write
+from tests.families.stores.calls import CALLER, at_once, check_indexes, files, register, unfinished, write
 from tests.wire import Stdio, kill_after
 
 EACH = 40
@@ -43,39 +42,6 @@ def servers(tmp_path: Path) -> Any:
     yield started
     for server in started:
         server.kill()
-
-
-def at_once(*acts: Callable[[], object]) -> None:
-    """Run them all at the same time; the first thing that went wrong is raised."""
-    wrong: list[BaseException] = []
-
-    def run(act: Callable[[], object]) -> None:
-        try:
-            act()
-        except BaseException as exc:  # noqa: BLE001  # raised again below
-            wrong.append(exc)
-
-    threads = [threading.Thread(target=run, args=(act,)) for act in acts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if wrong:
-        raise wrong[0]
-
-
-def files(store: Path) -> set[str]:
-    return {path.relative_to(store).as_posix().removesuffix(".md") for path in store.rglob("*.md")}
-
-
-def check_indexes(store: Path) -> None:
-    """Every folder with memories below it has an index.yaml, which says exactly what lies beside it."""
-    folders = {folder for path in store.rglob("*.md") for folder in path.parents if folder.is_relative_to(store)}
-    for folder in folders:
-        found = yaml.safe_load((folder / "index.yaml").read_text())
-        way = [] if folder == store else [folder.relative_to(store).as_posix()]
-        assert {one["path"] for one in found["memories"]} == {"/".join([*way, p.stem]) for p in folder.glob("*.md")}
-        assert set(found["subcategories"]) == {"/".join([*way, p.name]) for p in folders if p.parent == folder}
 
 
 def test_every_add_of_two_servers_and_a_person_is_kept(tmp_path: Path, servers: list[Stdio]) -> None:

@@ -168,15 +168,17 @@ class PostgresPool:
 class Transaction:
     """A transaction that begins with its first statements, so that they need no further round trip."""
 
-    def __init__(self, begin: Callable[[Sequence[Statement]], tuple[Connection, Sequence[Cursor]]]) -> None:
+    def __init__(
+        self,
+        begin: Callable[[Sequence[Statement]], tuple[Connection, Sequence[Cursor]]],
+        connection: "Connection | None" = None,
+    ) -> None:
         self._begin = begin
-        self._connection: Connection | None = None
+        self._connection = connection
 
     @classmethod
     def begun(cls, connection: Connection) -> "Transaction":
-        transaction = cls(lambda first: (connection, ()))
-        transaction._connection = connection
-        return transaction
+        return cls(lambda first: (connection, ()), connection)
 
     @property
     def connection(self) -> Connection:

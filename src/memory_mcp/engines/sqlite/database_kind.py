@@ -25,6 +25,7 @@ class DatabaseKind:
     """Subfolders of a user's folder with any number of files, each named by a UUID."""
     is_shared: bool = False  # one file for all users
     is_cache: bool = False  # created again if it is missing, so no backup holds it
+    is_per_server: bool = False  # a cache of shared files: each of several servers has its own, in its data directory
     may_lose_last_writes: bool = False  # in a power cut, so that writes need not wait for the disk
     is_locked_first: bool = False  # servers write other files while they hold its lock
     is_at_db_path: bool = False  # the setting db_path says where the local user's is

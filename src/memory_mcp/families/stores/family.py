@@ -1,13 +1,18 @@
 """The stores family: how to open it, and its functions for recall, Home and references."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memory_mcp.caller import Caller
+from memory_mcp.engines.files import data_directory
+from memory_mcp.engines.sqlite.database_kind import LOCKS
 from memory_mcp.families.context import Context
 from memory_mcp.families.family import Family
 from memory_mcp.families.stores import references
 from memory_mcp.families.stores.operations import Stores
 from memory_mcp.families.stores.schema import STORE_WRITES, STORES_CACHE
+from memory_mcp.families.stores.store_access import StoreAccess
+from memory_mcp.services.access import folder_of
 from memory_mcp.settings import default_data_dir
 
 if TYPE_CHECKING:
@@ -15,11 +20,21 @@ if TYPE_CHECKING:
 
 
 def _open(context: Context) -> Stores:
-    return Stores(
+    folder = context.settings.stores_dir
+    is_shared = folder != context.settings.data_dir
+    if is_shared:
+        data_directory.make_private_folder(folder)
+        data_directory.prepare(folder)
+    access = StoreAccess(
         context.tenants(STORES_CACHE),
-        context.tenants(STORE_WRITES),
-        context.clock,
+        partial(folder_of, folder),
         durable=context.settings.durability == "full",
+        locks=folder / LOCKS if is_shared else None,  # NFS locks files, and no folders
+    )
+    return Stores(
+        access,
+        context.user_databases(STORE_WRITES),
+        context.clock,
         data_dirs=[default_data_dir(program) for program in ("memory-mcp", "memory-mcp-hub")],
     )
 

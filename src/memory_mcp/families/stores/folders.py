@@ -6,6 +6,7 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Set
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.data_directory import is_data_directory
@@ -27,8 +28,10 @@ MAX_LEVELS = 64  # of folders that are searched; people do not nest deeper by ha
 class StoreFolder:
     """One store's folder, opened for one call."""
 
-    def __init__(self, store: Store, *, durable: bool) -> None:
+    def __init__(self, store: Store, *, durable: bool, lock: Path | None = None) -> None:
+        """`lock`: the file that is locked, if it is not the store's folder itself."""
         self.store = store
+        self._lock = FileLock(lock or store.folder)
         self._root = Root(store.folder, is_data_directory)
         self._durable = durable
 
@@ -45,7 +48,7 @@ class StoreFolder:
                 self._make()
             if not self.store.folder.is_dir():
                 raise FileNotFoundError
-            held.enter_context(FileLock(self.store.folder).acquire(timeout_s))
+            held.enter_context(self._lock.acquire(timeout_s))
         with held:
             yield
 

@@ -7,14 +7,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from memory_mcp.caller import Caller
-from memory_mcp.engines.transactions import Read, Write
+from memory_mcp.engines.transactions import Read, UserDatabases, Write
 from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable
 from memory_mcp.families.stores.category_indexes import CategoryIndexes
 from memory_mcp.families.stores.folders import SUFFIX, StoreFolder, taken
 from memory_mcp.families.stores.model import PREFIX, PathParts, ref_of, split_ref
 from memory_mcp.families.stores.store_access import StoreAccess
 from memory_mcp.families.writes import ItemShown, Journal, JournalUndo, LastWriters, ShownItems, origins, short_origins
-from memory_mcp.services.access import Tenants
 from memory_mcp.services.write_journal import Action, ItemWrite, WriteRecord, WriteTable, digest
 
 log = logging.getLogger(__name__)
@@ -54,7 +53,7 @@ def read_move(folder: StoreFolder, source: PathParts, target: PathParts) -> list
 class StoreJournal:
     """The journal of a user's stores. Unlike the files, its last entries may be lost in a power cut."""
 
-    def __init__(self, databases: Tenants, access: StoreAccess, indexes: CategoryIndexes) -> None:
+    def __init__(self, databases: UserDatabases, access: StoreAccess, indexes: CategoryIndexes) -> None:
         self._databases = databases
         self._access = access
         self._indexes = indexes

@@ -11,6 +11,7 @@ from memory_mcp.caller import Caller
 from memory_mcp.clock import Clock, short_stamp
 from memory_mcp.engines.files import data_directory
 from memory_mcp.engines.files.signature import Signature
+from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.errors import AppError, Conflict, Invalid, NotFound
 from memory_mcp.families.family import within_budget
 from memory_mcp.families.stores import frontmatter, paths
@@ -38,7 +39,6 @@ from memory_mcp.families.stores.model import (
 )
 from memory_mcp.families.stores.store_access import StoreAccess
 from memory_mcp.progress import ReportProgress
-from memory_mcp.services.access import Tenants
 from memory_mcp.services.write_journal import ItemWrite
 
 SOURCE = "mcp"
@@ -52,10 +52,9 @@ class Stores(StoreListings):
     """The operations on stores."""
 
     def __init__(
-        self, caches: Tenants, journals: Tenants, clock: Clock, *, durable: bool, data_dirs: Sequence[Path] = ()
+        self, access: StoreAccess, journals: UserDatabases, clock: Clock, *, data_dirs: Sequence[Path] = ()
     ) -> None:
         """`data_dirs` are further data directories that may exist."""
-        access = StoreAccess(caches, durable=durable)
         indexes = CategoryIndexes(access)
         super().__init__(access, indexes, clock, StoreJournal(journals, access, indexes))
         self._data_dirs = data_dirs

@@ -1,6 +1,8 @@
 """A caller's stores: their registry, their folders, and the cache of their files."""
 
+import hashlib
 import logging
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -8,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from memory_mcp.caller import Caller
+from memory_mcp.engines.files import data_directory
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Unavailable, Unusable
 from memory_mcp.families.stores.catalogue import Catalogue
@@ -25,18 +28,31 @@ T = TypeVar("T")
 
 
 class StoreAccess:
-    def __init__(self, caches: Tenants, *, durable: bool) -> None:
+    def __init__(
+        self, caches: Tenants, folder_of: Callable[[str], Path], *, durable: bool, locks: Path | None = None
+    ) -> None:
+        """`folder_of` gives the folder with a user's registry. `locks` is a folder for the locks of stores, where
+        folders themselves cannot be locked."""
         self._caches = caches
+        self._folder_of = folder_of
         self._durable = durable
+        self._locks = locks
 
     def registry(self, caller: Caller) -> Registry:
-        return Registry(self._caches.folder(caller.user))
+        return Registry(self._folder_of(caller.user))
 
     def open(self, caller: Caller, store: str) -> StoreFolder:
         return self.folder(self.registry(caller).get(store, caller))
 
     def folder(self, store: Store) -> StoreFolder:
-        return StoreFolder(store, durable=self._durable)
+        return StoreFolder(store, durable=self._durable, lock=self._lock_of(store))
+
+    def _lock_of(self, store: Store) -> Path | None:
+        if self._locks is None:
+            return None
+        data_directory.make_private_folder(self._locks)
+        name = hashlib.sha256(os.path.realpath(store.folder).encode()).hexdigest()[:32]
+        return self._locks / f"{name}.lock"
 
     def existing(self, caller: Caller) -> Iterator[StoreFolder]:
         """The folders of all stores that have one."""
