@@ -55,9 +55,9 @@ def _measure(url: str, count: int, questions: int, rounds: int) -> None:
         for app in apps.values():
             seeded.fill(app.notes._files.of(LOCAL_USER).db, count)
         if os.environ.get("MEMORY_TEST_POSTGRES_URL") is None:
-            _analyze(url)
+            analyze(url)
         texts = list(Texts(seeded.SEED + 1).questions(questions))
-        processor = stack.enter_context(_processor(url))
+        processor = stack.enter_context(processor_of(url))
         figures = ("p50 ms", "processor ms")
         heads = [f"{name}, {figure}" for figure in figures for name in (*ENGINES, "ratio")]
         rows: list[tuple[str, ...]] = [(f"{count} notes", *heads, "equal top 20")]
@@ -74,7 +74,7 @@ def _app(data_dir: Path, **more: Any) -> Iterator[App]:
         yield app
 
 
-def _analyze(url: str) -> None:
+def analyze(url: str) -> None:
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
@@ -82,21 +82,21 @@ def _analyze(url: str) -> None:
 
 
 @contextmanager
-def _processor(url: str) -> Iterator[Callable[[], float]]:
+def processor_of(url: str) -> Iterator[Callable[[], float]]:
     """Gives the processor seconds of this process and of the database's processes so far."""
     import psycopg
 
     with psycopg.connect(url, autocommit=True) as connection:
-        asking = 0.0  # what it took to find out
+        overhead = 0.0  # what it took to find out
 
         def seconds() -> float:
-            nonlocal asking
+            nonlocal overhead
             own = time.process_time()
-            total = own - asking
+            total = own - overhead
             for (pid,) in connection.execute("SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()"):
                 with suppress(OSError):  # it is on another machine, or has ended
                     total += int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
-            asking += time.process_time() - own
+            overhead += time.process_time() - own
             return total
 
         yield seconds

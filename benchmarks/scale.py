@@ -1,4 +1,5 @@
-"""What one row and one call cost in PostgreSQL, for the plan in docs/scale.md: `make bench-scale`."""
+"""What one row and one call cost in PostgreSQL, and whether calls of one tenant cost more among many others, for the
+plan in docs/scale.md: `make bench-scale`."""
 
 import os
 
@@ -16,6 +17,7 @@ from tests.postgres import empty, running_server
 
 from benchmarks import seeded
 from benchmarks.figures import introduction, print_table
+from benchmarks.postgres import analyze, processor_of
 from benchmarks.texts import Texts
 from memory_mcp.app import App, open_app
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
@@ -23,6 +25,18 @@ from memory_mcp.families.notes.model import Author, NewNote, NoteQuery
 from memory_mcp.settings import Settings
 
 CALLER = Caller(LOCAL_USER, ALL_SCOPES, frozenset({"notes"}))
+WRITER = Caller("writer", ALL_SCOPES, frozenset({"notes"}))
+NOTES_EACH = 1_000  # of a tenant
+COPIED_TABLES = """
+    SELECT format('%I.%I', c.table_schema, c.table_name), string_agg(quote_ident(c.column_name), ', ')
+    FROM information_schema.columns AS c JOIN information_schema.tables AS t USING (table_schema, table_name)
+    WHERE (c.table_schema = 'memory_notes' OR (c.table_schema, c.table_name) IN (
+            ('memory', 'last_numbers'), ('memory', 'word_totals')
+        ))
+        AND t.table_type = 'BASE TABLE' AND c.is_generated = 'NEVER' AND c.column_name <> 'tenant'
+        AND c.table_name NOT IN ('note_vectors_parts', 'note_vectors_contexts', 'embed_queue')
+    GROUP BY 1
+"""
 SIZE = """
     SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint, coalesce(sum(pg_indexes_size(c.oid)), 0)::bigint
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'
@@ -34,6 +48,7 @@ def main() -> None:
     parser.add_argument("--notes", type=int, default=2_000)
     parser.add_argument("--users", type=int, default=2_000)
     parser.add_argument("--calls", type=int, default=100)
+    parser.add_argument("--tenants", default="1,10,100", help="with 1,000 notes each, one after another")
     chosen = parser.parse_args()
     print(introduction())
     with running_server(is_durable=True) as url, tempfile.TemporaryDirectory() as folder:
@@ -44,6 +59,51 @@ def main() -> None:
             _add_users(url, chosen.users)
             _print_sizes(url, chosen.notes, chosen.users)
             _print_calls(app, chosen.calls)
+        empty(url)
+        with open_app(where, serving=False) as app:
+            _print_growth(app, url, [int(count) for count in chosen.tenants.split(",")], chosen.calls)
+
+
+def _print_growth(app: App, url: str, counts: list[int], calls: int) -> None:
+    """Calls of one tenant with 1,000 notes, while others have as many each."""
+    seeded.fill(app.notes._files.of(LOCAL_USER).db, NOTES_EACH)
+    questions = list(Texts(seeded.SEED + 1).questions(calls))
+    notes = Texts(seeded.SEED + 3).notes(2 * calls * len(counts))
+    rows: list[tuple[str, ...]] = [
+        ("tenants", "notes", "search, hybrid", "search, lexical", "create: processor ms of server and database")
+    ]
+    existing = 1
+    with processor_of(url) as processor:
+        for count in counts:
+            _add_tenants(url, existing, count)
+            existing = count
+            analyze(url)
+            costs = []
+            for work in (
+                lambda n: app.notes.reader.hits(CALLER, NoteQuery(questions[n])),
+                lambda n: app.notes.reader.hits(CALLER, NoteQuery(questions[n], mode="lexical")),
+                lambda _: app.notes.writer.create(WRITER, Author(), NewNote(next(notes).content)),
+            ):
+                _times(work, min(calls, 10))  # connections, plans and the copy of vectors
+                started = processor()
+                _times(work, calls)
+                costs.append(f"{(processor() - started) / calls * 1000:.2f}")
+            rows.append((str(count), str(count * NOTES_EACH), *costs))
+    print_table("Growth", rows)
+
+
+def _add_tenants(url: str, first: int, count: int) -> None:
+    """Copies of the local user's notes for further tenants."""
+    with psycopg.connect(url, autocommit=True, options="-c session_replication_role=replica") as connection:
+        for table, columns in connection.execute(COPIED_TABLES).fetchall():
+            connection.execute(
+                f"""
+                INSERT INTO {table} (tenant, {columns}) OVERRIDING SYSTEM VALUE
+                SELECT 'tenant' || n, {columns} FROM {table}, generate_series(%s::int, %s::int) AS n
+                WHERE tenant = 'local'
+                """.encode(),
+                (first, count - 1),
+            )
 
 
 def _add_users(url: str, count: int) -> None:

@@ -52,6 +52,7 @@ def test_a_list_arrives_as_it_is(tenants: PostgresTenants) -> None:
             "SELECT one FROM unnest(:texts::text[]) WITH ORDINALITY AS a(one, n) ORDER BY n", {"texts": texts}
         )
         assert [one for (one,) in rows] == texts
+        assert tx.all("SELECT :reals::float8[]", {"reals": [0.1, -2.5e300]}) == [([0.1, -2.5e300],)]
         assert tx.all("SELECT :numbers::bigint[], :words::text[]", {"numbers": [1, -(2**62)], "words": ["a\0"]}) == [
             ([1, -(2**62)], ["a\N{REPLACEMENT CHARACTER}"])
         ]

@@ -43,8 +43,10 @@ class _ListDumper(Dumper):
 def _element(value: Any) -> str:
     if value is None:
         return "NULL"
+    if isinstance(value, float):
+        return repr(value)
     if not isinstance(value, str):
-        return str(int(value))
+        return str(int(value))  # True and False among them
     escaped = value.replace("\0", "\N{REPLACEMENT CHARACTER}").replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
