@@ -363,8 +363,7 @@ class Settings(BaseModel):
     )
     shared_folder: Folder | None = Field(
         None,
-        description="With --database-url: the folder with stores.yaml and the stores, on a volume that all servers "
-        "mount at the same path (docs/postgres.md).",
+        description="With --database-url: the folder of stores, on a volume all servers mount (docs/postgres.md).",
     )
     portals_url: str | None = Field(
         None,

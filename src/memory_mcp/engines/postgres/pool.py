@@ -13,7 +13,6 @@ from memory_mcp import retries
 from memory_mcp.clock import Clock, utc_now
 from memory_mcp.engines.postgres import migrations, values
 from memory_mcp.engines.postgres.migrations import APP_ROLE
-from memory_mcp.engines.postgres.transactions import LOCK
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.engines.transactions import WRITE_TIMEOUT_S, PoolStats
 from memory_mcp.errors import TransactionLost, Unavailable, Unusable
@@ -27,6 +26,7 @@ MAX_ATTEMPTS = 5  # to begin a transaction: the server may have closed a pooled 
 PREPARE_AFTER = 2  # executions of a statement
 MAX_PREPARED = 500  # statements of a connection: more than all storages have
 
+LOCK = b"SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"  # until the transaction ends
 _SETUP = f"""
     SELECT set_config('role', '{APP_ROLE}', true), set_config('search_path', $4, true),
         set_config('jit', 'off', true), set_config('random_page_cost', '1.1', true),
@@ -120,7 +120,7 @@ class PostgresPool:
         """Hold the lock of a name among all servers on this database. Raises Unavailable if another holds it long."""
         with self._translate_errors(), self._connections.connection() as connection, connection.transaction():
             connection.execute(f"SET LOCAL lock_timeout = '{int(WRITE_TIMEOUT_S * 1000)}'")
-            connection.execute(LOCK.encode(), (name,))
+            connection.execute(LOCK, (name,))
             yield
 
     @contextmanager

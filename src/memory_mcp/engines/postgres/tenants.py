@@ -10,6 +10,7 @@ import psycopg
 
 from memory_mcp.engines.postgres.migrations import BASE
 from memory_mcp.engines.postgres.pool import (
+    LOCK,
     TENANT_TABLES,
     Connection,
     Cursor,
@@ -18,7 +19,7 @@ from memory_mcp.engines.postgres.pool import (
     Transaction,
     part_tenant,
 )
-from memory_mcp.engines.postgres.transactions import LOCK, PostgresRead, PostgresWrite
+from memory_mcp.engines.postgres.transactions import PostgresRead, PostgresWrite
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.engines.transactions import WRITE_TIMEOUT_S, UserDatabase, Write
 

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import RawServerCursor
 
 from memory_mcp.engines.postgres.dialect import returns_rows, translate
-from memory_mcp.engines.postgres.pool import Cursor, Transaction
+from memory_mcp.engines.postgres.pool import LOCK, Cursor, Transaction
 from memory_mcp.engines.postgres.texts import PostgresTexts
 from memory_mcp.engines.texts import Allowed, Query, Selected, WordTable
 from memory_mcp.engines.transactions import Packed, Read, Row, Write
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-LOCK = b"SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"  # until the transaction ends
 ROWS_PER_FETCH = 1000  # of a server-side cursor
 
 _cursor_numbers = itertools.count()

@@ -133,11 +133,7 @@ class VectorSearch:
         from memory_mcp.services.search.vectors import unpack
 
         vector, space = query.vector, query.space
-        packed = vectors.background(tx, space)
-        if packed is None:
-            self._space = None
-            raise SpaceChanged
-        background = unpack(packed).reshape(-1, space.dimensions) @ vector
+        background = unpack(self._background(tx, space)).reshape(-1, space.dimensions) @ vector
         with self._cosines(tx, space, [vector]) as (cosines,):
             rows = None if flags is None else cosines.rows_allowed(flags)
             usual = cosines.statistics(rows, background)
@@ -159,6 +155,14 @@ class VectorSearch:
             return Nearness(scores, chunks=chunks, has_fit=False, closeness=closeness)
         related = [seq for seq in nearest if max(own[seq], context.get(seq, own[seq])) >= ranking.RELATED]
         return Nearness(scores, nearest, related, chunks, closeness=closeness)
+
+    def _background(self, tx: Read, space: Space) -> bytes:
+        """Raises SpaceChanged."""
+        packed = vectors.background(tx, space)
+        if packed is None:
+            self._space = None
+            raise SpaceChanged
+        return packed
 
     def _has_fit(
         self, tx: Read, floor: RelevanceFloor, cosines: Mapping[int, float], count: int, background: "Floats"
