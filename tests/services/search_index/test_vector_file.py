@@ -22,7 +22,7 @@ from memory_mcp.services.search_index import SCHEMA, IndexText, vector_file
 from memory_mcp.services.search_index.storage import texts, vectors
 from memory_mcp.services.search_index.storage.vector_file import PackedTable
 from memory_mcp.services.search_index.storage.vectors import VectorTable
-from memory_mcp.services.search_index.vector_search import QueryVector, VectorSearch
+from memory_mcp.services.search_index.vector_search import QueryVector, SpaceChanged, VectorSearch
 from tests.services.search_index.test_index import NO_EMBEDDER
 
 DIMENSIONS = 32
@@ -271,7 +271,8 @@ def test_the_file_of_another_model_is_not_used(db: Database) -> None:
     nearest(db, search, 5)
     with db.write() as tx:
         VectorTable(texts.TABLES).delete_all(tx)
-    assert nearest(db, search_in(db), 5) == []
+    with pytest.raises(SpaceChanged):
+        nearest(db, search_in(db), 5)
 
 
 def test_more_rows_than_the_file_has_to_spare(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
