@@ -20,9 +20,9 @@ from memory_mcp.services.search_index.vector_search import QueryVector, VectorSe
 class RankedNote:
     seq: int
     parts: ScoreParts
-    id: str | None = None  # if it was read already
     nearest_chunk: int = 0  # of its text, in meaning, by number
     closeness: float | None = None
+    id: str | None = None  # if it was read already
     session_id: str | None = None
 
     @cached_property
@@ -85,12 +85,9 @@ class NoteSearch:
                 parts |= {seq: candidates.parts(seq, one) for seq, one in ranking_facts.importances(tx, late).items()}
         page = order[self.query.offset : self.query.end + 1]
         near = candidates.near
-        sessions = {seq: one.session_id for seq, one in facts.items()}
-        ids = {seq: one.id for seq, one in facts.items()}
+        known = {seq: (one.id, one.session_id) for seq, one in facts.items()}
         ranked = [
-            RankedNote(
-                *(seq, parts[seq], ids.get(seq), near.chunks.get(seq, 0), near.closeness.get(seq), sessions.get(seq))
-            )
+            RankedNote(seq, parts[seq], near.chunks.get(seq, 0), near.closeness.get(seq), *known.get(seq, (None, None)))
             for seq in page
         ]
         return ranked, candidates.notice
