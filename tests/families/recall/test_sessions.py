@@ -19,7 +19,7 @@ ANSWER = "It was the old harbour."
 
 @pytest.fixture
 def options() -> dict[str, Any]:
-    return {"durability": "normal", "families": "vault,notes,graph,recall"}
+    return {"durability": "normal", "families": "vault,notes,graph,portals,recall"}
 
 
 class Agent:
@@ -43,6 +43,11 @@ class Agent:
 
     async def in_notes(self, content: str) -> str:
         return f"memory://note/{(await self._call('memory_create', content=content))['id']}"
+
+    async def in_portal(self, table: str, content: str) -> str:
+        row = {"text": content, "at": (self._clock.now + timedelta(seconds=1)).isoformat()}
+        await self._call("portal_write", portalUri="mem://talk/turns", table=table, data=[row])
+        return f"mem://talk/turns/{table}"
 
     async def observe(self, name: str, content: str) -> None:
         observation = {"entity_name": name, "contents": [content]}
@@ -93,6 +98,19 @@ async def test_a_note_is_the_context_of_a_text_in_the_vault_and_the_other_way_ro
     found = await refs(client, "harbour Maria paint")
     assert {*found[2:4]} == {after_note, after_vault}
     assert {*found[4:]} == elsewhere
+
+
+@pytest.mark.parametrize("table", ["one", "two"])
+async def test_a_row_has_the_session_of_the_write_that_was_recorded_just_after_its_time(
+    client: Client, agent: Agent, table: str
+) -> None:
+    other = "two" if table == "one" else "one"
+    await agent.in_session("elsewhere")
+    stranger = await agent.in_portal(other, ANSWER)
+    await agent.in_session("talk")
+    await agent.in_vault("asked", ASKED)
+    answer = await agent.in_portal(table, ANSWER)
+    assert await refs(client, "harbour Maria paint") == ["memory://vault/asked", answer, stranger]
 
 
 async def test_the_session_that_wrote_a_text_last_counts(client: Client, agent: Agent) -> None:

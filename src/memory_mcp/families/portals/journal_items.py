@@ -2,9 +2,13 @@
 may be as large as the table."""
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from memory_mcp.caller import Caller
+from memory_mcp.clock import instant
 from memory_mcp.engines.transactions import Read, UserDatabases
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families.portals import address as addresses
@@ -17,6 +21,25 @@ from memory_mcp.services.write_journal import Action, ItemWrite, Writer
 log = logging.getLogger(__name__)
 
 WHY_NO_UNDO = "rows have no former state that could come back; look at them with portal_query, and delete what is wrong"
+
+MAX_RECORDS_PER_TABLE = 2000  # that are read to find out which session wrote a row: the newest
+MAX_RECORD_DELAY = timedelta(seconds=5)  # between the time in a row and the record of its write
+
+
+@dataclass(frozen=True)
+class TableSessions:
+    """Which sessions wrote to a table, and when."""
+
+    times: Sequence[datetime]  # of the writes, in order
+    sessions: Sequence[str | None]  # None where it is not known
+
+    def session_at(self, moment: datetime) -> str | None:
+        """The session of the write that was recorded just after a moment: that of the rows with this time. None if
+        there is none."""
+        number = bisect_left(self.times, moment)
+        if number == len(self.times) or self.times[number] - moment > MAX_RECORD_DELAY:
+            return None
+        return self.sessions[number]
 
 
 def item_of(address: Address) -> str:
@@ -79,6 +102,18 @@ class PortalJournal:
                 return origins(tx, self._items(caller), refs)
         except AppError:
             return {}
+
+    def sessions(self, caller: Caller, table: Address) -> TableSessions:
+        """None are known while the journal cannot be read."""
+        if self._databases is None or not self._databases.exists(caller.user):
+            return TableSessions((), ())
+        try:
+            with self._databases.database(caller.user).read() as tx:
+                records = self._items(caller).table.newest(tx, [item_of(table)], MAX_RECORDS_PER_TABLE)
+        except AppError:
+            return TableSessions((), ())
+        added = sorted((one for one in records if (one.rows or 0) > 0), key=lambda one: one.at)
+        return TableSessions([instant(one.at) for one in added], [one.writer.session_id for one in added])
 
     def journals(self, caller: Caller) -> list[Journal]:
         if self._databases is None or not self._databases.exists(caller.user):

@@ -7,6 +7,7 @@ from contextlib import suppress
 from hashlib import blake2b
 
 from memory_mcp.caller import Caller
+from memory_mcp.clock import instant
 from memory_mcp.families.portals import storage
 from memory_mcp.families.portals.address import Address, RowRange
 from memory_mcp.families.portals.folders import PortalFolder
@@ -46,6 +47,7 @@ class PortalTexts:
         moment = storage.time_column(table)
         newest = RowRange(limit=MAX_ROWS_PER_TABLE, order=f"-{moment}" if moment else None)
         names = [column.name for column in table.columns if _is_text(column)]
+        sessions = self._portals.journal.sessions(self._caller, address)
         rows, _ = self._portals.page(self._caller, address, newest, is_counted=False)
         for row in rows:
             texts = _texts_in(row, names)
@@ -54,7 +56,9 @@ class PortalTexts:
                 content = "\n".join(texts)
                 key = f"{table.name} {blake2b(content.encode(), digest_size=12).hexdigest()}"
                 at = str(row[moment]) if moment and row[moment] else None
-                facts = TextFacts(at, at, namespace=address.namespace)
+                session_id = sessions.session_at(instant(at)) if at else None
+                written_at = at if session_id else None
+                facts = TextFacts(at, at, namespace=address.namespace, session_id=session_id, written_at=written_at)
                 yield key, Text(f"{address.portal_uri}/{table.name}", title, content, name=table.name, facts=facts)
 
 
