@@ -278,7 +278,6 @@ def test_the_operating_system_is_known_in_one_module() -> None:
         ("engines", "chdb"),
         ("relay",),
         ("system", "unix_sockets"),
-        ("system", "scheduler"),
     }
     for module in MODULES:
         parts = {module.names[:length] for length in (1, 2, 3)}

@@ -1,10 +1,13 @@
 """The rules for Linux, macOS and Windows, and the whole server with the parts that Windows lacks taken away."""
 
 import json
+import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -107,6 +110,18 @@ def test_every_family_works_without_the_parts_that_windows_lacks(tmp_path: Path)
     finally:
         server.kill()
     assert "No problems" in run(AS_ON_WINDOWS, "doctor", data_dir=tmp_path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Only Linux has priorities of threads")
+def test_the_priority_of_one_thread_is_lowered_alone() -> None:
+    def lower() -> int:
+        operating_system.lower_thread_priority(3)
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    with ThreadPoolExecutor() as threads:
+        assert threads.submit(lower).result() == min(before + 3, operating_system.MAX_NICENESS)
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
 
 
 def test_the_web_app_works_without_the_parts_that_windows_lacks(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from memory_mcp.errors import Unavailable
 from memory_mcp.server.admission import reacquire_current, release_current
 from memory_mcp.settings import Settings
-from memory_mcp.system.scheduler import lower_thread_priority
+from memory_mcp.system.operating_system import lower_thread_priority
 
 log = logging.getLogger(__name__)
 
@@ -203,7 +203,7 @@ class Workers:
 
     def _work(self) -> None:
         if self._niceness:
-            lower_thread_priority(self._niceness, has_long_slices=True)
+            lower_thread_priority(self._niceness)
         while True:
             job = self._jobs.get()
             result: Any = None

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
@@ -20,6 +21,7 @@ O_DIRECTORY: int = getattr(os, "O_DIRECTORY", 0)
 O_NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 O_NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)
 
+MAX_NICENESS = 19
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 DETACHED_PROCESS, CREATE_NEW_PROCESS_GROUP = 0x8, 0x200  # of Windows; `subprocess` has them only there
 
@@ -88,3 +90,24 @@ def process_age_s() -> float:
     except (OSError, ValueError, IndexError):
         return 0.0
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
+
+
+def set_priority(thread: int, niceness: int, *, yields: bool) -> bool:
+    """Set the niceness of a process' threads, or of one thread. Whether it had another before. Raises OSError.
+
+    One that `yields` gets only processors that no other wants (SCHED_IDLE of Linux): niceness alone shares out a
+    processor over time, but lets the others wait for a few milliseconds at each of their steps.
+    """
+    if os.getpriority(os.PRIO_PROCESS, thread) == niceness:
+        return False
+    os.setpriority(os.PRIO_PROCESS, thread, niceness)
+    if sys.platform == "linux":
+        os.sched_setscheduler(thread, os.SCHED_IDLE if yields else os.SCHED_OTHER, os.sched_param(0))
+    return True
+
+
+def lower_thread_priority(niceness: int) -> None:
+    """Add to the niceness of the calling thread alone, where the system knows such a thing."""
+    if sys.platform == "linux":
+        total = min(MAX_NICENESS, os.getpriority(os.PRIO_PROCESS, 0) + niceness)
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), total)

@@ -63,38 +63,44 @@ def test_a_match_without_a_vector_has_no_advantage() -> None:
 
 @pytest.mark.parametrize("cosine", [0.6, None])
 def test_a_text_is_found_by_what_the_same_session_wrote_just_before_in_another_family(cosine: float | None) -> None:
-    asked = written("asked", "a", 0, cosine, 0.9)
+    question = written("question", "a", 0, cosine, 0.9)
     answers = [written("answer", "a", 1, cosine and 0.3), written("other", "b", 1, cosine and 0.3)]
-    found = scores({"vault": [asked], "stores": answers[:1], "graph": answers[1:]})
+    found = scores({"vault": [question], "stores": answers[:1], "graph": answers[1:]})
     assert found["answer"] > found["other"] + 0.05
-    assert found["asked"] > found["answer"]
+    assert found["question"] > found["answer"]
 
 
 def test_a_text_written_long_before_or_after_is_no_context() -> None:
     """All in one session, so that the session itself makes no difference."""
-    asked, answer = written("asked", "a", 40, 0.6, 0.9), written("answer", "a", 41)
+    question, answer = written("question", "a", 40, 0.6, 0.9), written("answer", "a", 41)
     before, much_later = written("before", "a", 9), written("much later", "a", 72)
-    found = scores({"vault": [asked], "stores": [answer], "graph": [before], "portals": [much_later]})
+    found = scores({"vault": [question], "stores": [answer], "graph": [before], "portals": [much_later]})
     assert found["before"] == found["much later"] < found["answer"]
 
 
 def test_only_the_last_text_before_counts() -> None:
-    asked, between, later = written("asked", "a", 0, 0.6, 0.9), written("between", "a", 1), written("later", "a", 2)
-    found = scores({"vault": [asked], "stores": [between], "graph": [later]})
+    question, between, later = (
+        written("question", "a", 0, 0.6, 0.9),
+        written("between", "a", 1),
+        written("later", "a", 2),
+    )
+    found = scores({"vault": [question], "stores": [between], "graph": [later]})
     assert found["later"] < found["between"]
 
 
 def test_texts_that_were_written_at_once_are_no_context_of_each_other_and_have_the_same() -> None:
-    asked, weak = written("asked", "a", 0, 0.6, 0.9), written("weak", "a", 0)
+    question, weak = written("question", "a", 0, 0.6, 0.9), written("weak", "a", 0)
     several = [written(ref, "a", 1) for ref in ("one", "two")]
     alone = written("alone", "a", 90)
-    found = scores({"vault": [asked], "notes": [weak], "stores": several[:1], "graph": several[1:], "portals": [alone]})
+    found = scores(
+        {"vault": [question], "notes": [weak], "stores": several[:1], "graph": several[1:], "portals": [alone]}
+    )
     assert found["one"] == found["two"] > found["weak"] == found["alone"]
 
 
 def test_a_family_that_counts_the_text_before_itself_does_not_get_it_twice() -> None:
     def lifted(*, has_context: bool) -> float:
-        matches = [written("asked", "a", 0, 0.6, 0.9), replace(written("answer", "a", 1), has_context=has_context)]
+        matches = [written("question", "a", 0, 0.6, 0.9), replace(written("answer", "a", 1), has_context=has_context)]
         return scores({"notes": matches})["answer"]
 
     assert lifted(has_context=True) < lifted(has_context=False)
@@ -109,12 +115,12 @@ def test_texts_of_the_best_session_come_first() -> None:
 
 
 def test_a_note_that_is_superseded_never_comes_before_its_successor() -> None:
-    asked = written("asked", "a", 0, 0.9, 0.9)
+    question = written("question", "a", 0, 0.9, 0.9)
     old = replace(written("old", "a", 1), superseded_by="new")
-    found = {"vault": [asked], "notes": [written("new", "b", 90), old]}
-    assert [hit.match.ref for hit in fused(found)] == ["asked", "new", "old"]
-    without = {"vault": [asked], "notes": [written("new", "b", 90), written("old", "a", 1)]}
-    assert [hit.match.ref for hit in fused(without)] == ["asked", "old", "new"]
+    found = {"vault": [question], "notes": [written("new", "b", 90), old]}
+    assert [hit.match.ref for hit in fused(found)] == ["question", "new", "old"]
+    without = {"vault": [question], "notes": [written("new", "b", 90), written("old", "a", 1)]}
+    assert [hit.match.ref for hit in fused(without)] == ["question", "old", "new"]
 
 
 def test_scores_with_sessions_stay_between_zero_and_one() -> None:

@@ -274,7 +274,7 @@ async def test_a_file_without_text_is_found_by_its_name(client: Client, app: App
     assert (hit["ref"], hit["title"]) == ("stores:mine/wombat", "wombat")
 
 
-async def test_a_file_written_just_after_what_was_asked_for_comes_before_an_equal_one(
+async def test_a_file_written_just_after_the_question_comes_before_an_equal_one(
     client: Client, app: App, elsewhere: Path, clock: Clock
 ) -> None:
     register(app, elsewhere, "mine")

@@ -13,7 +13,7 @@ from tests.postgres import database_url as database_url
 
 pytestmark = pytest.mark.anyio
 
-ASKED = "Which harbour did Maria paint, and when?"
+QUESTION = "Which harbour did Maria paint, and when?"
 ANSWER = "It was the old harbour."
 
 
@@ -70,7 +70,7 @@ async def test_of_two_equal_texts_the_one_after_the_question_is_found_first(
 ) -> None:
     async def ask_and_answer() -> str:
         await agent.in_session("talk")
-        await agent.in_vault("asked", ASKED)
+        await agent.in_vault("question", QUESTION)
         return await agent.in_graph("answer", ANSWER)
 
     async def answer_alone() -> str:
@@ -81,17 +81,17 @@ async def test_of_two_equal_texts_the_one_after_the_question_is_found_first(
         answer, stranger = await ask_and_answer(), await answer_alone()
     else:
         stranger, answer = await answer_alone(), await ask_and_answer()
-    assert await refs(client, "harbour Maria paint") == ["memory://vault/asked", answer, stranger]
+    assert await refs(client, "harbour Maria paint") == ["memory://vault/question", answer, stranger]
 
 
 async def test_a_note_is_the_context_of_a_text_in_the_vault_and_the_other_way_round(
     client: Client, agent: Agent
 ) -> None:
     await agent.in_session("talk")
-    await agent.in_notes(ASKED)
+    await agent.in_notes(QUESTION)
     after_note = await agent.in_vault("after-note", ANSWER)
     await agent.in_vault("between", "Anna has a cat.")
-    await agent.in_vault("asked", ASKED)
+    await agent.in_vault("question", QUESTION)
     after_vault = await agent.in_notes(ANSWER)
     await agent.in_session("elsewhere")
     elsewhere = {await agent.in_notes(ANSWER), await agent.in_vault("alone", ANSWER)}
@@ -108,9 +108,9 @@ async def test_a_row_has_the_session_of_the_write_that_was_recorded_just_after_i
     await agent.in_session("elsewhere")
     stranger = await agent.in_portal(other, ANSWER)
     await agent.in_session("talk")
-    await agent.in_vault("asked", ASKED)
+    await agent.in_vault("question", QUESTION)
     answer = await agent.in_portal(table, ANSWER)
-    assert await refs(client, "harbour Maria paint") == ["memory://vault/asked", answer, stranger]
+    assert await refs(client, "harbour Maria paint") == ["memory://vault/question", answer, stranger]
 
 
 async def test_the_session_that_wrote_a_text_last_counts(client: Client, agent: Agent) -> None:
@@ -118,16 +118,16 @@ async def test_the_session_that_wrote_a_text_last_counts(client: Client, agent: 
     for name in ("one", "two"):
         await agent.in_graph(name, "Nothing of it.")
     await agent.in_session("talk")
-    await agent.in_vault("asked", ASKED)
+    await agent.in_vault("question", QUESTION)
     await agent.observe("one", ANSWER)
     await agent.in_session("elsewhere")
     await agent.observe("two", ANSWER)
-    assert await refs(client, "harbour Maria paint") == ["memory://vault/asked", "graph:talk/one", "graph:talk/two"]
+    assert await refs(client, "harbour Maria paint") == ["memory://vault/question", "graph:talk/one", "graph:talk/two"]
 
 
 async def test_answers_do_not_name_sessions(client: Client, agent: Agent) -> None:
     await agent.in_session("a-secret-name")
-    await agent.in_notes(ASKED)
-    await agent.in_vault("asked", ASKED)
+    await agent.in_notes(QUESTION)
+    await agent.in_vault("question", QUESTION)
     assert "a-secret-name" not in str(await recall(client, "harbour"))
     assert "a-secret-name" not in str(await call(client, "memory_search", query="harbour"))

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from memory_mcp.engines.isolation.launch import total_niceness
-from memory_mcp.system.scheduler import set_priority
+from memory_mcp.system.operating_system import set_priority
 
 BUSY_NICENESS = 15  # of an engine that computes without a pause; it gets a twentieth of what the others get
 YIELDING_NICENESS = 8  # from which on an engine of a server over HTTP gets only processors that no other wants
@@ -79,11 +79,7 @@ class Priority:
         total = total_niceness(niceness, self._server_niceness)
         yields = must_yield(niceness, yields_when_busy=self._yields_when_busy)
         for _ in range(MAX_ROUNDS):
-            changed = [
-                _set_of_thread(thread, total, yields=yields, has_long_slices=niceness > 0)
-                for thread in self._all_threads()
-            ]
-            if not any(changed):
+            if sum(_set_of_thread(thread, total, yields=yields) for thread in self._all_threads()) == 0:
                 return
 
     def _all_threads(self) -> list[int]:
@@ -97,9 +93,9 @@ def must_yield(niceness: int, *, yields_when_busy: bool) -> bool:
     return yields_when_busy and niceness >= YIELDING_NICENESS
 
 
-def _set_of_thread(thread: int, niceness: int, *, yields: bool, has_long_slices: bool) -> bool:
+def _set_of_thread(thread: int, niceness: int, *, yields: bool) -> bool:
     """Whether it had another niceness before."""
     try:
-        return set_priority(thread, niceness, yields=yields, has_long_slices=has_long_slices)
+        return set_priority(thread, niceness, yields=yields)
     except OSError:  # it has just ended, or this process may not raise its priority
         return False

@@ -24,7 +24,7 @@ from memory_mcp.engines.files.lock import FileLock, is_free
 from memory_mcp.engines.isolation.launch import exit_status, reap, start_module
 from memory_mcp.errors import Unavailable
 from memory_mcp.system import unix_sockets
-from memory_mcp.system.scheduler import MAX_NICENESS
+from memory_mcp.system.operating_system import MAX_NICENESS
 
 START_TIMEOUT_S = 30.0  # on a busy machine
 HELLO_TIMEOUT_S = 15.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 import memory_mcp
-from memory_mcp.system.scheduler import MAX_NICENESS, set_priority
+from memory_mcp.system.operating_system import MAX_NICENESS, set_priority
 
 PACKAGES = Path(memory_mcp.__file__).parents[1]
 REAP_DELAY_S = 2.0
@@ -48,7 +48,7 @@ def start_module(
     )
     if niceness:
         with suppress(OSError):  # it has ended already
-            set_priority(process.pid, total_niceness(niceness), yields=yields, has_long_slices=True)
+            set_priority(process.pid, total_niceness(niceness), yields=yields)
     return process
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.errors import Unavailable
 from memory_mcp.services.embedding import model_files
 from memory_mcp.services.embedding.model import RelevanceFloor, Space
-from memory_mcp.system.scheduler import lower_thread_priority
+from memory_mcp.system.operating_system import lower_thread_priority
 
 if TYPE_CHECKING:
     from memory_mcp.services.embedding.model import Floats

@@ -13,7 +13,7 @@ from memory_mcp.clock import new_id
 from memory_mcp.errors import Unavailable
 from memory_mcp.services.embedding.choice import Embedders
 from memory_mcp.services.embedding.model import Embedder, Space, space_of
-from memory_mcp.system.scheduler import lower_thread_priority
+from memory_mcp.system.operating_system import lower_thread_priority
 
 if TYPE_CHECKING:
     from memory_mcp.services.embedding.model import Floats
