@@ -28,5 +28,5 @@ test.each([
   ['source', 'other', 'other'],
   ['min_importance', '0.5', 'importance 0.5 or more'],
   ['folder', 'plans', 'folder plans'],
-  ['archived', 'true', 'deleted'],
+  ['archived', 'true', 'archived'],
 ] as const)('%s %s', (name, value, text) => expect(describeFilter(name, value)).toBe(text))

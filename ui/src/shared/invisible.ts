@@ -1,14 +1,15 @@
-// Characters that people do not see and that models or terminals obey, shown by name in every text of a page: the same as
-// src/memory_mcp/text/invisible_characters.py. Fields and editors have the exact text.
+// Characters that people do not see and that models or terminals obey, shown by name in every text of a page: the same
+// as src/memory_mcp/text/invisible_characters.py. Fields and editors have the exact text.
 import { options, type VNode } from 'preact'
 
 const FLAG = '\u{1f3f4}[\u{e0030}-\u{e0039}\u{e0061}-\u{e007a}]{3,7}\u{e007f}'
 const UNPRINTABLE =
-  '\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u00ad\\u180e\\u200b\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb' +
-  '\\u{e0000}-\\u{e00ff}\\u{e01f0}-\\u{e0fff}'
+  '\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u00ad\\u180e\\u200b\\u2028-\\u202e\\u2060-\\u206f' +
+  '\\ufeff\\ufff9-\\ufffb\\u{e0000}-\\u{e00ff}\\u{e01f0}-\\u{e0fff}'
 const SELECTORS = '\\ufe00-\\ufe0f\\u{e0100}-\\u{e01ef}'
 const BLANK = `\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u3164\\uffa0${SELECTORS}`
 const INVISIBLE = new RegExp(
+  // eslint-disable-next-line no-misleading-character-class -- each character of these classes is meant alone
   `${FLAG}|([${UNPRINTABLE}\\u3164\\uffa0]|(?<=[${BLANK}])[${BLANK}]|(?<![^\\x00-"$-)+-/:-\\x7f])[${SELECTORS}])`,
   'gu',
 )
@@ -20,7 +21,7 @@ export const shown = (text: string): string =>
 
 /** From now on, in every text that is drawn: Preact makes a node without a type of each. */
 export function showInvisibleCharacters(): void {
-  const before = options.vnode
+  const before = options.vnode?.bind(options)
   options.vnode = (vnode: VNode) => {
     const text = vnode as unknown as { type: unknown; props: unknown }
     if (text.type === null && typeof text.props === 'string') text.props = shown(text.props)
