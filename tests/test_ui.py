@@ -66,6 +66,6 @@ def test_the_app_has_few_files_with_names_that_stay() -> None:
         "app/index.html",
         "app/licenses.md",
         *(f"app/assets/{name}" for name in ("app.css", "icon.svg")),
-        *(f"app/assets/{name}.js" for name in ("api", "app", "bridge", "copy-text", "graph-picture")),
+        *(f"app/assets/{name}.js" for name in ("api", "app", "bridge", "copy-text", "graph-picture", "resource")),
         *(f"app/assets/{page}.js" for page in LATER_PAGES),
     }

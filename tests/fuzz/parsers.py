@@ -111,7 +111,8 @@ def check_sync_record(data: bytes) -> None:
         with suppress(AppError):
             records.check_values(first)
         assert records.merge(first, first) in (first, first.location_only)
-        second = records.parse({**json.loads(other), "id": first.id})
+        fields = json.loads(other)
+        second = records.parse({**fields, "id": first.id} if isinstance(fields, dict) else fields)
         merged = records.merge(first, second)
         assert merged == records.merge(second, first)
         assert merged == records.merge(merged, second)

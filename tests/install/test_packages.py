@@ -55,7 +55,7 @@ def test_the_wheel_describes_itself(wheel: Path) -> None:
         metadata = message_from_bytes(opened.read(f"{DIST_INFO}/METADATA"))
     assert (metadata["Name"], metadata["Version"], metadata["Requires-Python"]) == (DISTRIBUTION, __version__, ">=3.11")
     assert (metadata["License-Expression"], metadata["License-File"]) == ("MIT", "LICENSE")
-    assert metadata.get_all("Provides-Extra") == ["portals", "postgres"]
+    assert metadata.get_all("Provides-Extra") == ["clickhouse", "portals", "postgres"]
 
 
 def test_the_source_distribution_builds_the_same_wheel(sdist: Path, wheel: Path, tmp_path: Path) -> None:

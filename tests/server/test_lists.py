@@ -191,7 +191,13 @@ def test_recent_writes_show_every_family_and_no_other_user(server: Http, me: Per
     assert (texts["tea"]["text"], texts["tea"]["client"]) == ("Darjeeling", None)
     assert (texts["Note 1"]["text"], texts["Note 1"]["source"]) == ("Words 1 #odd", "ui")
     origins = {one["family"]: one["origin"] for one in texts.values()}
-    assert origins == {"notes": "web app", "vault": "web app", "stores": "web app", "graph": "web app", "portals": None}
+    assert origins == {
+        "notes": "web app",
+        "vault": "web app",
+        "stores": "web app",
+        "graph": "web app",
+        "portals": "web app",
+    }
     assert {one["origin"] for one in found["writes"]} == {None}, "only with their text"
 
     cli(server.data_dir, "users", "add", "ann")

@@ -29,7 +29,7 @@ HERE = Session("s", Connection(LOCAL_USER, "s"))
 KINDS = database_kinds(FAMILIES.values())
 IN_FILES_ALONE = {  # what one engine needs and the other does not, and what is a count or an index of other tables
     "vector_changes",
-    *("session_unindexed", "vault_unindexed", "unindexed", "unindexed_numbers", "indexed"),
+    *("session_unindexed", "vault_unindexed", "unindexed", "unindexed_numbers", "indexed", "vector_file"),
     *("note_counts", "tag_counts", "vector_counts"),
     *("sync_node", "sync_namespaces", "sync_outbox", "sync_set_aside"),  # notes in PostgreSQL are not synced yet
 }

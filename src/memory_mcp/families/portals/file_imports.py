@@ -146,9 +146,7 @@ class FileImports:
     def _check_engine(self) -> None:
         """Raises Unavailable where engines cannot read files of this machine."""
         if not self._registry.engines.read_files:
-            raise Unavailable(
-                "Files cannot be imported to portals on a ClickHouse server yet. Write records with portal_write."
-            )
+            raise Unavailable("Files cannot be imported to portals on a ClickHouse server yet. Write their records.")
 
     def _list_zip(self, file: SourceFile, only: str | None) -> dict[str, str]:
         """The file of each table in a zip, or that of one table."""
