@@ -24,7 +24,7 @@ from typing import IO, Any, cast
 
 from benchmarks import hostile
 from benchmarks.figures import Timed, introduction, load, ms, print_table
-from benchmarks.soak.servers import Server, memory_mcp
+from benchmarks.soak.servers import Server, memory_mcp, open_handles
 from benchmarks.streamable import CallFailed, Client
 from benchmarks.texts import Texts
 
@@ -147,12 +147,6 @@ class HostedServer(Server):
         super().__init__(process, port, data_dir)
         self.process = process
 
-    def open_files(self) -> int:
-        """Linux only."""
-        with suppress(OSError):
-            return sum(1 for _ in Path(f"/proc/{self.process.pid}/fd").iterdir())
-        return 0
-
     def stop(self) -> float:
         """Seconds from SIGTERM to its end. A server that does not end is killed after STOP_WAIT_S."""
         started = time.perf_counter()
@@ -218,7 +212,7 @@ async def watch(server: HostedServer, seen: Watch) -> None:
         resident, engines = await asyncio.to_thread(server.memory)
         seen.server_bytes = max(seen.server_bytes, resident)
         seen.engine_bytes = max(seen.engine_bytes, engines)
-        seen.open_files = max(seen.open_files, server.open_files())
+        seen.open_files = max(seen.open_files, open_handles(server.process.pid))
         await asyncio.sleep(0.5)
 
 

@@ -45,7 +45,7 @@ class Server:
 
     def sample(self, *, with_disk: bool) -> Sample:
         """Linux only."""
-        handles = sum(map(_open_handles, (self._process.pid, *self._engines())))
+        handles = sum(map(open_handles, (self._process.pid, *self._engines())))
         return Sample(*self.memory(), handles, self._disk_bytes() if with_disk else None)
 
     def _disk_bytes(self) -> int:
@@ -77,7 +77,8 @@ def _resident(pid: int) -> int:
     return pages * os.sysconf("SC_PAGESIZE")
 
 
-def _open_handles(pid: int) -> int:
+def open_handles(pid: int) -> int:
+    """How many files and connections a process has open. Linux only."""
     try:
         return len(list(Path(f"/proc/{pid}/fd").iterdir()))
     except OSError:
