@@ -255,7 +255,7 @@ def test_portals_are_opened_and_checked(tmp_path: Path) -> None:
     with maintenance_of(tmp_path) as maintenance:
         assert isinstance(maintenance.restore, Restore)
         maintenance.restore._stop_engines()
-    for path in folder.glob("db/store/*/*/*/data.bin"):
+    for path in folder.glob("db/store/*/*/*/data.packed"):
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 0xFF
         path.write_bytes(data)

@@ -49,7 +49,7 @@ def test_rows_that_match_are_gone_with_the_condition_that_named_them(server: Std
     write(server, "people", {"id": "d", "name": "later"})
     assert find(server, token) == [f"{PORTAL}/people"]
     before = files_with(data_dir, token)
-    assert any(name.endswith(".bin") for name in before)
+    assert any(name.endswith("data.packed") for name in before)
     assert any(name.startswith("recall.db") for name in before)
 
     answer = server.call("portal_delete", portalUri=PORTAL, table="people", where={"name": token})

@@ -863,7 +863,7 @@ def _pax(**fields: str) -> bytes:
 
 def _flipped(content: bytes) -> bytes:
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        entry = next(entry for entry in tar if entry.name.endswith("data.bin"))
+        entry = next(entry for entry in tar if entry.name.endswith("data.packed"))
     place = entry.offset_data + entry.size // 2
     return content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :]
 
@@ -919,7 +919,7 @@ BAD_FILES: dict[str, Callable[[bytes], bytes]] = {
     "another manifest": lambda content: _packed({**_parts(content), archive.MANIFEST: b'{"format": "other"}'}),
     "no object": lambda content: _packed({**_parts(content)}, seal=False) + b"x",
     "part missing": lambda content: _packed(
-        {name: part for name, part in _parts(content).items() if not name.endswith("data.bin")}
+        {name: part for name, part in _parts(content).items() if not name.endswith("data.packed")}
     ),
     "extra part": lambda content: _packed(_parts(content), tarfile.TarInfo("extra")),
     "symlink": lambda content: _packed(_parts(content), _link("data/x", "/etc/passwd", tarfile.SYMTYPE)),
