@@ -8,9 +8,10 @@ from typing import Any
 from memory_mcp.engines.chdb import failures
 from memory_mcp.engines.chdb.connections import Reader
 from memory_mcp.engines.chdb.memory_budget import MemoryBudget
+from memory_mcp.engines.chdb.parameters import Unfit
 from memory_mcp.engines.chdb.process import RETRY_AFTER_S, EngineRules
 from memory_mcp.engines.chdb.query_checks import QueryChecks
-from memory_mcp.engines.chdb.sql_policy import DATABASE, QueryTooLarge
+from memory_mcp.engines.chdb.sql_policy import DATABASE, QueryRefused, QueryTooLarge
 from memory_mcp.engines.clickhouse.inspector import ServerInspector
 from memory_mcp.engines.clickhouse.server import QUOTA_S, ClickHouseServer, OwnerConnection, ReaderConnection
 from memory_mcp.engines.portal_engine import (
@@ -108,23 +109,20 @@ class ServerEngine(PortalEngine):
     @contextmanager
     def _translate_errors(self, field: str | None, *, once: bool = False) -> Iterator[None]:
         """`field` is the argument a caller's query came in; None for statements of our own."""
-        from clickhouse_connect.driver.exceptions import DatabaseError, Error
+        from clickhouse_connect.driver.exceptions import Error
 
         try:
             yield
         except Overdue as exc:
             raise timed_out(field) from exc
-        except Exception as exc:
-            if isinstance(exc, Error) and exc.code is None:
+        except RecursionError as exc:  # in the syntax tree
+            raise failed(failures.describe(QueryTooLarge(_TOO_DEEP)), field) from exc
+        except (QueryRefused, QueryTooLarge, Unfit) as exc:
+            raise failed(failures.describe(exc), field) from exc
+        except Error as exc:
+            if exc.code is None:
                 raise _unreachable(once=once) from exc
-            if isinstance(exc, RecursionError):  # in the syntax tree
-                exc = QueryTooLarge(_TOO_DEEP)
-            answer = failures.describe(exc)
-            if isinstance(exc, DatabaseError):
-                raise self._failure({**answer, "code": exc.code or 0}, field) from exc
-            if answer["kind"] == "engine":
-                raise
-            raise failed(answer, field) from exc
+            raise self._failure({**failures.describe(exc), "code": exc.code}, field) from exc
 
     def _failure(self, answer: dict[str, Any], field: str | None) -> Exception:
         answer["message"] = answer["message"].replace(f"{self.database}.", "")
