@@ -12,6 +12,7 @@ import typer
 from memory_mcp import settings
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, parse_path, report_as_usage_error, use_app
+from memory_mcp.cli.memories import waiting_text
 from memory_mcp.cli.output import counted, print_json, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.importers import FORMATS, ImportPlan, Report
@@ -99,11 +100,15 @@ def run(plan: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = L
         use_app(chosen, new_files_dir, creates=True) as (app, local),
         show_progress(as_json, if_interrupted=partial(_advice_on_import, report)) as report_progress,
     ):
-        app.importers.run(caller_for(app, local, user), plan, report_progress, report)
+        caller = caller_for(app, local, user)
+        app.importers.run(caller, plan, report_progress, report)
+        limits = "" if plan.dry_run else waiting_text(app, caller)
     if as_json:
         print_json(report.as_json())
     else:
         _show(report)
+        if limits:
+            print_text(limits, err=True)
     if report.refused:
         raise typer.Exit(1)
 

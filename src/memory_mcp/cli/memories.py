@@ -53,7 +53,7 @@ def search(
     with use_app(data_dir) as (app, caller), report_as_usage_error():  # it refuses only bad queries
         _embed_waiting(app, caller)
         found = app.recall.recall(caller, new_session(caller), question)
-        limits = BY_WORDS_ONLY if _lacks_model(app, caller) else _waiting_text(app, caller)
+        limits = BY_WORDS_ONLY if _lacks_model(app, caller) else waiting_text(app, caller)
     found = _for_people(found, data_dir)
     if as_json:
         print_json(TypeAdapter(Recalled).dump_python(found, mode="json"))
@@ -165,7 +165,7 @@ def _embed_waiting(app: App, caller: Caller) -> None:
     app.recall.embed_waiting(caller, MAX_EMBEDDING_S)
 
 
-def _waiting_text(app: App, caller: Caller) -> str:
+def waiting_text(app: App, caller: Caller) -> str:
     """What search by meaning does not find yet. Empty if nothing waits for its vector, or none is wanted."""
     if app.settings.embedder == "none":
         return ""
@@ -176,8 +176,8 @@ def _waiting_text(app: App, caller: Caller) -> str:
         return ""
     which = "1 note has" if notes == 1 else f"{notes:,} notes have" if notes else "Some memories have"
     return (
-        f"{which} no vector yet, so search by meaning finds less. A running server computes the vectors: "
-        "`memory-mcp open` starts one."
+        f"{which} no vector yet, so search by meaning finds less. A running server computes them; `memory-mcp "
+        "models embed` does so now, and shows how long it takes."
     )
 
 

@@ -1,19 +1,26 @@
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from memory_mcp import settings
-from memory_mcp.app import embedding_options
+from memory_mcp.app import App, embedding_options
+from memory_mcp.caller import Caller
 from memory_mcp.cli.common import AsJson, DataDir, parse_path, report_as_usage_error, use_app
 from memory_mcp.cli.output import print_json, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.cli.verbs import Verbs
+from memory_mcp.errors import Unavailable
+from memory_mcp.progress import ReportProgress
 from memory_mcp.services.embedding import model_files
 
 cli = Verbs(help="The built-in model for search by meaning.", no_args_is_help=True)
 
 NOT_PULLED = "No model was installed. The same command starts again."
+EMBED_LATER = "The vectors that were computed are stored. The same command goes on, and so does a running server."
+ROUND_S = 1.0  # of computing vectors, between two reports of progress
+MAX_STALL_S = 30.0  # without a new vector, after which the command gives up
 
 ModelsDir = Annotated[
     Path | None,
@@ -69,7 +76,48 @@ def reindex(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"waiting": waiting})
     else:
-        print_text(f"{waiting} notes are queued for new vectors. A running server computes them.")
+        print_text(
+            f"{waiting} notes are queued for new vectors. A running server computes them; `memory-mcp models embed` "
+            "shows how far it is, and helps."
+        )
+
+
+@cli.command()
+def embed(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Compute the vectors that notes wait for, and show how long it takes. Servers do the same in the background."""
+    with (
+        use_app(data_dir) as (app, caller),
+        show_progress(as_json, if_interrupted=EMBED_LATER) as report_progress,
+    ):
+        app.notes.open_local()
+        embedded = _embed_all(app, caller, report_progress)
+    if as_json:
+        print_json({"embedded": embedded})
+    else:
+        print_text(f"{embedded} notes have got their vectors; none is waiting.")
+
+
+def _embed_all(app: App, caller: Caller, report_progress: ReportProgress) -> int:
+    """Returns how many notes waited. Raises Unavailable if some get no vector."""
+    total = left = _waiting(app, caller)
+    last_change = time.monotonic()
+    while left:
+        report_progress("Computing vectors", total - left, total)
+        app.notes.worker.embed_waiting(ROUND_S)
+        now_left = _waiting(app, caller)
+        if now_left != left:
+            left, total, last_change = now_left, max(total, now_left), time.monotonic()
+        elif not app.notes.reader.embed_stats(caller).enabled:
+            raise Unavailable(f"{left} notes wait for vectors, and there is no model: run `memory-mcp models pull`.")
+        elif time.monotonic() - last_change > MAX_STALL_S:
+            raise Unavailable(f"{left} notes still wait for vectors: other servers have taken them. Try again later.")
+        else:
+            time.sleep(ROUND_S)  # a server has claimed the rest
+    return total
+
+
+def _waiting(app: App, caller: Caller) -> int:
+    return app.notes.reader.embed_stats(caller).queue_size
 
 
 def _folder(data_dir: Path | None, models_dir: Path | None) -> Path:

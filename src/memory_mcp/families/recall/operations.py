@@ -10,7 +10,7 @@ from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.clock import instant, precise_stamp, stamp
-from memory_mcp.errors import AppError, Invalid, NotFound
+from memory_mcp.errors import AppError, Invalid, NotFound, Unavailable
 from memory_mcp.families.family import OpenFamily, within_budget
 from memory_mcp.families.recall import overview, pages
 from memory_mcp.families.recall.background import BackgroundIndexer, UpdateIndex, run_in_thread
@@ -144,7 +144,8 @@ class Recall:
         for indexer in self._indexers.values():
             with suppress(FutureTimeout, AppError):  # the search reports it
                 indexer.request(caller).result(timeout=max(0.0, until - time.monotonic()))
-        self.worker.embed_waiting(timeout_s)
+        with suppress(Unavailable):  # texts that have no vector yet are found by their words
+            self.worker.embed_waiting(timeout_s)
 
     def matches(self, caller: Caller, session: Session, query: RecallQuery) -> dict[str, list[Match]]:
         """The matches of each family that can be searched in time, in its own order."""

@@ -5,7 +5,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -136,10 +135,9 @@ class EmbeddingWorker:
 
     def embed_waiting(self, timeout_s: float) -> None:
         """Embed waiting texts in this thread, until none is left or the time is over. For a command: it starts no
-        thread. Texts that fail stay in their queue."""
+        thread. Raises Unavailable if texts fail; they stay in their queue."""
         for queue in self._all_queues():
-            with suppress(Unavailable):
-                self._process(queue, timeout_s)
+            self._process(queue, timeout_s)
 
     def wake(self) -> None:
         self._wake.set()
