@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,25 @@ def test_over_http_a_blocked_write_does_not_delay_the_shutdown(tmp_path: Path) -
             server.process.terminate()
             assert server.process.wait(MAX_S) == 0
     assert kept_keys(tmp_path) == {"acknowledged"}
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_over_http_a_blocked_write_is_answered_before_the_server_ends(tmp_path: Path, era: str) -> None:
+    call = {"name": "memory_create", "arguments": {"content": "blocked"}}
+    with http_server(tmp_path, "--embedder", "none") as server:
+        server.modern_call("memory_create", content="acknowledged")
+        session = server.handshake()
+        with locked(tmp_path / "notes.db"), ThreadPoolExecutor(1) as pool:
+            ask = partial(server.legacy, session) if era == "legacy" else server.modern
+            blocked = pool.submit(ask, "tools/call", call)
+            with httpx.Client(base_url=server.url) as other:
+                while 'busy{pool="writing"} 1.0' not in other.get("/metrics").text:
+                    pass
+            server.process.terminate()
+            refused = blocked.result()["result"]["structuredContent"]
+            assert server.process.wait(MAX_S) == 0
+    assert refused["error"] == "unavailable"
+    assert refused["data"]["may_have_happened"] is True
 
 
 def _post_quietly(url: str, headers: dict[str, str], session: str) -> None:

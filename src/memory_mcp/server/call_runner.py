@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import anyio
 
@@ -20,12 +20,14 @@ from memory_mcp.server.thread_pools import Pools
 
 T = TypeVar("T")
 
+RETRY_AFTER_S = 1
+
 
 class CallRunner:
     def __init__(self, app: App, pools: Pools) -> None:
         self._app = app
         self._pools = pools
-        self._running: dict[threading.Event, anyio.CancelScope | None] = {}  # with the scopes of calls that only read
+        self._running: dict[threading.Event, _Running] = {}
 
     async def run(self, ctx: RequestContext, family: str, work: Callable[..., T], *rest: Any, reads: bool = True) -> T:
         """Call `work` with the request's Call and `rest`. Raises Unavailable if no thread is free in time, or if the
@@ -41,7 +43,7 @@ class CallRunner:
                 anyio.CancelScope() as cancelling,
                 disconnect.call_on_disconnect(cancelling.cancel) if disconnect else nullcontext(),
             ):
-                self._running[cancelled] = cancelling if reads else None
+                self._running[cancelled] = _Running(cancelling, reads)
                 workers = self._pools.pool(reads=reads)
                 run = partial(self._run_in_session, scope, call, work, *rest)
                 return await workers.run(run, user=caller.user, family=family)
@@ -51,7 +53,7 @@ class CallRunner:
         finally:
             self._running.pop(cancelled, None)
         cancelled.set()
-        raise Unavailable("The server is stopping, or the client has closed its connection. Try again.", retry_after=1)
+        raise _cut_off(reads=reads)
 
     def _run_in_session(self, scope: Mapping[str, Any], call: Call[Any], work: Callable[..., T], *rest: Any) -> T:
         connections.check_unread(scope, call.caller.user)  # it may have waited while others were answered
@@ -62,10 +64,33 @@ class CallRunner:
     def cancel_all(self) -> None:
         """Cancel every call: the server ends. A call that only reads is answered now; a write in its transaction may
         still finish."""
-        for cancelled, scope in list(self._running.items()):
+        for cancelled, call in list(self._running.items()):
             cancelled.set()
-            if scope is not None:
-                scope.cancel()
+            if call.reads:
+                call.scope.cancel()
+
+    def cut_off_writes(self) -> None:
+        """Answer the writes that are still under way. Their threads may go on."""
+        for call in list(self._running.values()):
+            call.scope.cancel()
+
+
+class _Running(NamedTuple):
+    scope: anyio.CancelScope
+    reads: bool
+
+
+def _cut_off(*, reads: bool) -> Unavailable:
+    if reads:
+        return Unavailable(
+            "The server is stopping, or the client has closed its connection. Try again.", retry_after=RETRY_AFTER_S
+        )
+    return Unavailable(
+        "The server stopped while it worked on this call, which may have been carried out. Look at what is stored "
+        "before you repeat it.",
+        retry_after=RETRY_AFTER_S,
+        may_have_happened=True,
+    )
 
 
 def _report_progress(

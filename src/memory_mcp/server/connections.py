@@ -277,6 +277,12 @@ class LimitedProtocol(H11Protocol):
     def confirm(self, user: str) -> bool:
         return self.config.connections.confirm(self, user)
 
+    def disconnect(self) -> None:
+        """Close the connection in the middle of an answer."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+        self.transport.close()
+
     def _wait_for_rest(self, cycle: RequestResponseCycle) -> None:
         if cycle.more_body:
             self._wait_for("body", cycle)
@@ -360,6 +366,13 @@ def confirm(scope: Mapping[str, Any], user: str) -> None:
     if isinstance(connection, LimitedProtocol) and not connection.confirm(user):
         raise Unavailable("You have too many connections open. Close some, then try again.", retry_after=RETRY_AFTER_S)
     check_unread(scope, user)
+
+
+def disconnect(scope: Mapping[str, Any]) -> None:
+    """Close the connection of this request, whose answer has begun and will not be completed."""
+    connection = scope.get("state", {}).get(CONNECTION)
+    if isinstance(connection, LimitedProtocol):
+        connection.disconnect()
 
 
 def check_unread(scope: Mapping[str, Any], user: str) -> None:

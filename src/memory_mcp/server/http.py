@@ -53,6 +53,8 @@ from memory_mcp.server.middleware.origin import LOOPBACK, OriginMiddleware, is_l
 from memory_mcp.server.middleware.pace import Pace
 from memory_mcp.server.middleware.rate_limit import RateLimitMiddleware
 from memory_mcp.server.middleware.request_id import RequestIdMiddleware
+from memory_mcp.server.middleware.shutdown import ShutdownMiddleware
+from memory_mcp.server.open_requests import OpenRequests
 from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import CALLER, StreamClient, local_caller
@@ -83,7 +85,7 @@ def run(app: App) -> None:
     http_server.Server(http_server.config(server.app, settings), server.close_streams, server.readiness).run(
         sockets=[listening]
     )
-    server.mcp.pools.writing.drain(shutdown.MAX_WRITE_S)
+    server.mcp.pools.writing.drain(shutdown.MAX_WRITE_S - shutdown.MAX_ANSWER_S)
 
 
 class HttpServer:
@@ -101,6 +103,7 @@ class HttpServer:
         self._relays: RelayListener | None = None  # if no other server serves the stdio clients
         self._ending: set[asyncio.Task[None]] = set()
         self.readiness = http_server.Readiness(app.settings.drain_seconds, app.access.check_database)
+        self._requests = OpenRequests()
         self._handshakes = Pace(app.settings.user_handshakes, HANDSHAKE_BURST)  # by user
         self._metrics = Metrics(app, self.mcp.pools)
         self.mcp.tool_calls.on_call.append(self._metrics.count)
@@ -152,6 +155,7 @@ class HttpServer:
         return [
             Middleware(RequestIdMiddleware),
             Middleware(ErrorFormatMiddleware),
+            Middleware(ShutdownMiddleware, requests=self._requests),
             Middleware(OriginMiddleware, hosts=hosts, public_url=app.settings.public_url),
             Middleware(
                 McpCors,
@@ -175,13 +179,18 @@ class HttpServer:
         ]
 
     async def close_streams(self) -> None:
-        """End every open stream, so that the server does not wait for clients to disconnect."""
+        """Answer the calls that are under way, then end every open stream, so that the server does not wait for clients
+        to disconnect."""
+        self._requests.end()
         if self._relays:
             await self._relays.hand_over()  # before calls are cancelled: theirs go on at the next server
         self.mcp.listeners.close()
         self.mcp.cancel_calls()
         self.app.state.downloads.closing = True
         self.app.state.import_jobs.close()
+        await self._requests.wait_until_answered(shutdown.MAX_ANSWER_S)
+        self.mcp.cut_off_writes()
+        await self._requests.wait_until_answered(shutdown.MAX_CUT_OFF_S)
         await sdk.end_streams(self._manager)
         for scope in list(self._sse_streams):
             scope.cancel()

@@ -14,6 +14,7 @@ from typing import Any, cast
 import anyio.to_thread
 import uvicorn
 from fastapi.exceptions import RequestValidationError
+from sse_starlette.sse import AppStatus
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -39,6 +40,7 @@ MAX_ACCEPTED_AT_ONCE = 4  # in one round of the event loop: open connections hav
 CHECK_INTERVAL_S = 1.0  # between two checks whether the database answers
 SWITCH_INTERVAL_S = 0.0005  # after which a thread that computes lets the event loop go on; Python's own 5 ms add up
 OTHER_THREADS = 64  # for housekeeping, files of the web app, and sessions that end
+AppStatus.enable_automatic_graceful_drain = False  # it would cut off answers at the signal; `Server` ends event streams
 NOT_JSON = "The body is not JSON in UTF-8. Send an object, as the schema says."
 
 
@@ -91,7 +93,8 @@ def allow_threads(settings: Settings) -> None:
 
 class Server(uvicorn.Server):
     """uvicorn waits for open streams before it ends, and then ends the process by the signal it caught. This one ends
-    the streams at the signal, and returns, so that sessions end and files are closed."""
+    the streams at the signal, accepts connections until that is done, so that their clients get an answer, and returns,
+    so that sessions end and files are closed."""
 
     def __init__(
         self, config: uvicorn.Config, close_streams: Callable[[], Awaitable[None]], readiness: "Readiness | None" = None
@@ -108,13 +111,18 @@ class Server(uvicorn.Server):
         gc.collect()
         garbage.start_collection()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._close_streams()
+        await super().shutdown(sockets)
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
 
         def end(number: int, frame: FrameType | None = None) -> None:
-            shutdown.limit_shutdown()
-            loop.call_soon_threadsafe(self._close_streams)
+            if not self.should_exit:
+                shutdown.limit_shutdown()
+                loop.call_soon_threadsafe(self._close_streams)
             self.handle_exit(number, frame)
 
         def stop(number: int, frame: FrameType | None) -> None:
@@ -130,8 +138,10 @@ class Server(uvicorn.Server):
             for number, handler in former.items():
                 signal.signal(number, handler)
 
-    def _close_streams(self) -> None:
-        self._closing = asyncio.ensure_future(self._end_streams())
+    def _close_streams(self) -> asyncio.Future[None]:
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._end_streams())
+        return self._closing
 
 
 async def _refuse(_: Request, error: Exception) -> Response:

@@ -25,6 +25,8 @@ from memory_mcp.server.error_encoding import Problem
 from memory_mcp.server.fair_routes import CallerRoute
 from memory_mcp.server.middleware.authentication import AuthenticationMiddleware
 from memory_mcp.server.middleware.error_format import ErrorFormatMiddleware
+from memory_mcp.server.middleware.shutdown import ShutdownMiddleware
+from memory_mcp.server.open_requests import OpenRequests
 from memory_mcp.server.request_context import CALLER, owner_of
 from memory_mcp.server.request_memory import HeldBody, RequestMemory
 from memory_mcp.server.thread_pools import Pools
@@ -48,16 +50,22 @@ def run(app: HubApp) -> None:
     sys.stdout.write(_startup_message(settings, port, has_keys=bool(app.access.keys.active())))
     sys.stdout.flush()
     made = asgi(app)
-    http_server.Server(http_server.config(made, settings), _nothing_to_end, made.state.readiness).run(
+
+    async def answer_requests() -> None:
+        made.state.requests.end()
+        await made.state.requests.wait_until_answered(shutdown.MAX_ANSWER_S)
+
+    http_server.Server(http_server.config(made, settings), answer_requests, made.state.readiness).run(
         sockets=[listening]
     )
-    made.state.pools.writing.drain(shutdown.MAX_WRITE_S)
+    made.state.pools.writing.drain(shutdown.MAX_WRITE_S - shutdown.MAX_ANSWER_S)
 
 
 def asgi(app: HubApp) -> FastAPI:
     """The hub as one ASGI application."""
     pools = Pools.from_settings(app.settings.model_copy(update={"transport": "http"}))
     readiness = http_server.Readiness(app.settings.drain_seconds, app.access.check_database)
+    requests = OpenRequests()
     made = FastAPI(
         title="Memory MCP hub",
         version=__version__,
@@ -72,6 +80,7 @@ def asgi(app: HubApp) -> FastAPI:
         middleware=[
             Middleware(GZipMiddleware, minimum_size=1000, compresslevel=3),
             Middleware(ErrorFormatMiddleware),
+            Middleware(ShutdownMiddleware, requests=requests),
             Middleware(
                 AuthenticationMiddleware,
                 keys=app.access.keys,
@@ -89,6 +98,7 @@ def asgi(app: HubApp) -> FastAPI:
     made.state.settings = app.settings
     made.state.pools = pools
     made.state.readiness = readiness
+    made.state.requests = requests
     made.state.hub = app.hub
     made.state.routers = (router,)
     made.include_router(router)
@@ -270,10 +280,6 @@ def _unpack(unpacker: Any, packed: bytes) -> bytes:
         return unpack(unpacker, packed, UNPACKED_PART_BYTES)
     except zlib.error as exc:
         raise HTTPException(422, "The body is not gzip, as its Content-Encoding says. Send it so, or plainly.") from exc
-
-
-async def _nothing_to_end() -> None:
-    """A hub has no streams."""
 
 
 def _startup_message(settings: Settings, port: int, *, has_keys: bool) -> str:

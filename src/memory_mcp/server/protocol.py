@@ -75,6 +75,7 @@ class McpServer:
         )
         self._runner = CallRunner(app, self.pools)
         self.cancel_calls = self._runner.cancel_all
+        self.cut_off_writes = self._runner.cut_off_writes
         self.server = self._build()
         self.server.extensions[EXTENSION_ID] = {"mimeTypes": [APP_MIME_TYPE]}
         self.server.middleware[:] = [self._register_client]

@@ -11,6 +11,8 @@ log = logging.getLogger(__name__)
 
 MAX_SHUTDOWN_S = 5.0  # from the signal to the end of the process
 MAX_WRITE_S = 2.0  # for writes that are in their transaction
+MAX_ANSWER_S = 1.0  # of it, for their answers over HTTP
+MAX_CUT_OFF_S = 0.5  # for the answers of those that take longer
 
 
 def limit_shutdown(timeout_s: float = MAX_SHUTDOWN_S) -> None:
