@@ -41,7 +41,7 @@ test: setup ## Run the tests
 	$(PYTEST) $(ARGS)
 
 test-postgres: setup ## Run the tests of what PostgreSQL can keep, on a PostgreSQL that they start
-	MEMORY_TEST_ENGINES=postgres $(PYTEST) tests/engines/postgres tests/families/vault tests/families/notes tests/families/graph \
+	MEMORY_TEST_ENGINES=postgres $(PYTEST) tests/engines/postgres tests/families/vault tests/families/notes tests/families/graph tests/families/portals/test_journal.py \
 		tests/conversations tests/services/write_journal tests/services/search_index tests/services/access tests/services/sessions tests/services/sync/test_hub.py tests/deploy/test_servers.py tests/test_tenants.py $(ARGS)
 
 test-portals-url: setup ## Run the tests of portals on a ClickHouse server: that of MEMORY_MCP_TEST_PORTALS_URL, or one over chDB that they start

@@ -84,11 +84,7 @@ def check_settings(settings: Settings, families: Mapping[str, Family[Any]], serv
             f"PostgreSQL keeps vectors of at most {MAX_VECTOR_LENGTH} numbers. Set MEMORY_MCP_EMBEDDING_DIM to less.",
             field="embedding_dim",
         )
-    movable = [
-        name
-        for name, family in families.items()
-        if is_in_postgres(family, settings) or (name == "portals" and settings.portals_url)
-    ]
+    movable = [name for name, family in families.items() if is_in_postgres(family, settings)]
     left = [name for name in served if name not in movable]
     if "stores" in left:
         raise Invalid(
@@ -106,5 +102,7 @@ def check_settings(settings: Settings, families: Mapping[str, Family[Any]], serv
 
 def is_in_postgres(family: Family[Any], settings: Settings) -> bool:
     """Whether a server with --database-url can serve it."""
+    if family.name == "portals" and not settings.portals_url:
+        return False  # its tables are in files
     kinds = [kind for kind in family.databases if not (kind.is_per_server and settings.shared_folder)]
     return bool(kinds) and all(kind.postgres for kind in kinds)

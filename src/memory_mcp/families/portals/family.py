@@ -30,7 +30,7 @@ def _open(context: Context) -> Portals:
             context.changes,
             context.clock,
             lock=context.lock,
-            journals=context.tenants(PORTAL_WRITES) if context.postgres is None else None,
+            journals=context.user_databases(PORTAL_WRITES),
         )
     )
 

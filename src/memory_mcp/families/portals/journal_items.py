@@ -70,11 +70,10 @@ def import_writes(
 
 
 class PortalJournal:
-    """The journals of all users' portals, each in a file beside the portals. A power cut may lose the last records."""
+    """The journals of all users' portals. A power cut may lose the last records."""
 
     def __init__(self, databases: UserDatabases | None, portals: Callable[[Caller], PortalFolders]) -> None:
-        """Without `databases` nothing is recorded: for maintenance, which writes for no caller, and for servers on
-        PostgreSQL, which have no files of their own."""
+        """Without `databases` nothing is recorded: for maintenance, which writes for no caller."""
         self._databases = databases
         self._portals = portals
 

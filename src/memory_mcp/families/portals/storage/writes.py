@@ -45,9 +45,9 @@ def writers(tx: Read, items: Iterable[str]) -> dict[str, list[Writer]]:
     rows = tx.all(
         """
         WITH RECURSIVE wanted(item, deleted) AS (
-            SELECT value ->> 0, (
+            SELECT value ->> 'item', (
                 SELECT coalesce(max(number), 0) FROM portal_writes
-                WHERE action = 'deleted' AND item IN (value ->> 0, value ->> 1)
+                WHERE action = 'deleted' AND item IN (value ->> 'item', value ->> 'portal')
             )
             FROM json_each(:items)
         ),
@@ -65,7 +65,7 @@ def writers(tx: Read, items: Iterable[str]) -> dict[str, list[Writer]]:
         )
         WHERE last.number > wanted.deleted ORDER BY last.number DESC
         """,
-        {"items": json.dumps([[item, portal_of(item)] for item in items])},
+        {"items": json.dumps([{"item": item, "portal": portal_of(item)} for item in items])},
     )
     found: dict[str, list[Writer]] = {}
     for item, *writer in rows:
