@@ -53,6 +53,20 @@ def test_the_generated_pages_are_fresh() -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_every_promise_of_security_is_shown_by_tests_that_exist() -> None:
+    page = (DOCS / "security.md").read_text(encoding="utf-8")
+    chores = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    promises = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| ")]
+    shown = [cells[-1] for cells in promises if cells[-1].strip() != "shown by"]
+    assert len(shown) > 20
+    for cell in shown:
+        paths, makes = re.findall(r"`(tests/[^`]+)`", cell), re.findall(r"`make ([a-z-]+)", cell)
+        assert paths or makes, cell
+        assert set(makes) <= chores
+        for path in paths:
+            assert (ROOT / path).exists(), path
+
+
 @pytest.mark.parametrize("page", [ROOT / "README.md", *DOCS.rglob("*.md")], ids=lambda page: page.name)
 def test_every_link_leads_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):

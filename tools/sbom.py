@@ -9,7 +9,14 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SETS = {"base": "requirements.txt", "portals": "requirements-portals.txt"}
+SETS = {
+    "base": "requirements.txt",
+    "portals": "requirements-portals.txt",
+    "postgres": "requirements-postgres.txt",
+    "clickhouse": "requirements-clickhouse.txt",
+    "clone": "requirements-run.txt",
+}
+"""What each way to install brings along: the package, each of its extras, and `make run` in a clone."""
 
 
 def main() -> None:

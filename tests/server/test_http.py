@@ -14,7 +14,10 @@ from tests.events import TIMEOUT_S, eventually
 from tests.processes import run
 from tests.wire import FORCED, HELLO, Http, http_server, modern_meta
 
-ROUTES = ["/", "/healthz", "/mcp", "/mcp/sse", "/mcp/messages", "/nothing"]
+ROUTES = [
+    *("/", "/healthz", "/readyz", "/metrics", "/sign-in", "/mcp", "/mcp/sse", "/mcp/messages", "/nothing"),
+    *("/api/overview", "/api/journal", "/api/events", "/api/openapi.json"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,8 @@ from memory_mcp.text.names import READABLE_PATTERN, hidden_character, new_namesp
 
 RAW_KEY = re.compile(r"mmcp_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
 BCRYPT_ROUNDS = 10  # the secret has 256 random bits: more rounds add nothing and slow down the first request
+_DUMMY_HASH = "$2b$10$4URIlwvE23MrFRiP/PnBrO86CWKbECc5N3BWQMIvz3N3rn.9XKdoC"
+"""Checked for unknown ids: it takes as long as the hash of a key."""
 CACHE_TTL_S = 0.5  # how long a key's row is cached: a revocation must work in every process within a second
 USE_WRITE_INTERVAL_S = 60.0  # between two writes of last_used_at
 MAX_CACHED_SECRETS = 10_000
@@ -171,20 +173,24 @@ class Keys:
         shape = RAW_KEY.fullmatch(raw)
         if shape is None:
             raise _unknown()
-        key = self._read(shape[1])
+        key = self._find(shape[1])
         with self._hashing:
             if known := self._verified.get(digest):  # another request of the same client was faster
                 return known
-            if not bcrypt.checkpw(shape[2].encode(), key.secret_hash.encode()):
+            fits = bcrypt.checkpw(shape[2].encode(), (key.secret_hash if key else _DUMMY_HASH).encode())
+            if key is None or not fits:
                 raise _unknown()
             if len(self._verified) >= MAX_CACHED_SECRETS:
                 self._verified.clear()
             self._verified[digest] = known = _Verified(key, time.monotonic())
             return known
 
-    def _read(self, key_id: str) -> Key:
+    def _find(self, key_id: str) -> Key | None:
         with self._db.read() as tx:
-            key = storage.get(tx, key_id)
+            return storage.get(tx, key_id)
+
+    def _read(self, key_id: str) -> Key:
+        key = self._find(key_id)
         if key is None:
             raise _unknown()
         return key
