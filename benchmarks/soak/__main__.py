@@ -9,6 +9,7 @@ empty tool, before and after.
 
 import argparse
 import asyncio
+import itertools
 import os
 import sys
 import tempfile
@@ -40,9 +41,11 @@ from benchmarks.streamable import CallFailed, Client
 from benchmarks.texts import Texts
 
 HTTP_CLIENTS, STDIO_CLIENTS, PAGES = 56, 8, 4
+READERS = 16  # that read everything back, at once
 LEGACY_EVERY = 8  # one HTTP client in so many shakes hands
 SECONDS = 1800.0
 DISK_INTERVAL_S = 10.0
+AGAIN_SHARE, MIN_AGAIN_S = 0.05, 30.0  # of the time, for the same work on a new server
 LOCAL, OTHER = USERS = ("local", "ann")
 EMPTY = [sys.executable, "-m", "benchmarks.empty_http"]
 
@@ -61,14 +64,23 @@ def main() -> None:
             hub.link(data_dir)
             with running(serve_command(data_dir), log, data_dir) as server:
                 soaked = asyncio.run(soak(server, data_dir, keys, options.seconds))
+                resting = server.memory_at_rest()
             empty.append(_measure_empty(log, short))
             with running(serve_command(data_dir), log, data_dir) as server:
+                again = max(MIN_AGAIN_S, options.seconds * AGAIN_SHARE)
+                failed = asyncio.run(work_again(server, data_dir, keys, soaked.visitors, again))
                 there, lost = asyncio.run(look_again(server, keys, soaked.visitors))
+                memory = report.MemoryAtRest(resting, server.memory_at_rest(), again)
             hub.link(folder / "second")
             synced, unsynced = compare_nodes(data_dir, folder / "second", soaked.visitors)
         complaints = report.complaints(log)
-    is_flat = report.print_run(soaked, empty, there, lost, synced)
-    failures = {"Failed": soaked.failed, "Lost": lost, "Not synced": unsynced, "The server's log": complaints}
+    is_flat = report.print_run(soaked, empty, there, lost, synced, memory)
+    failures = {
+        "Failed": [*soaked.failed, *failed],
+        "Lost": lost,
+        "Not synced": unsynced,
+        "The server's log": complaints,
+    }
     report.print_failures(failures)
     print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
     if options.chart:
@@ -148,6 +160,23 @@ async def soak(server: Server, data_dir: Path, keys: dict[str, str], seconds: fl
         )
 
 
+async def work_again(
+    server: Server, data_dir: Path, keys: dict[str, str], visitors: Sequence[Visitor], seconds: float
+) -> list[str]:
+    """The same work by the same clients, on a new server: as many connections, threads and caches as the former one
+    had. What failed."""
+    async with (
+        connected(server, keys, HTTP_CLIENTS) as http_clients,
+        connected_over_stdio(data_dir) as stdio_clients,
+        opened_pages(server, data_dir) as pages,
+    ):
+        clients: list[AnyClient] = [*http_clients, *stdio_clients]
+        for visitor, client in zip(visitors, clients, strict=True):
+            visitor.client = client
+        record = await work(visitors, seconds)
+        return [*record.failed, *(line for page in pages for line in page.failed)]
+
+
 async def prepare(clients: Sequence[Client]) -> None:
     """The project and the tables that all clients of a user share."""
     row = {"id": "first", "client": -1, "content": "first"}
@@ -201,37 +230,43 @@ async def watch(server: Server, samples: list[Sample]) -> None:
         samples.append(await asyncio.to_thread(server.sample, with_disk=with_disk))
 
 
-async def read_back(visitors: Sequence[Visitor]) -> tuple[Counter[str], list[str]]:
+async def read_back(visitor: Visitor) -> tuple[Counter[str], list[str]]:
     """How many things of each family are there as they were acknowledged, and what is not."""
     there: Counter[str] = Counter()
     lost: list[str] = []
-
-    async def look(visitor: Visitor) -> None:
-        for family, count, check in visitor.checks():
-            try:
-                await check()
-            except (CallFailed, Wrong) as exc:
-                lost.append(f"{family}: {exc}")
-            else:
-                there[family] += count
-
-    await asyncio.gather(*map(look, visitors))
+    for family, count, check in visitor.checks():
+        try:
+            await check()
+        except (CallFailed, Wrong) as exc:
+            lost.append(f"{family}: {exc}")
+        else:
+            there[family] += count
     return there, lost
 
 
 async def look_again(
     server: Server, keys: dict[str, str], visitors: Sequence[Visitor]
 ) -> tuple[Counter[str], list[str]]:
-    """Every client of a user, over stdio or not, reads back over HTTP."""
-    async with connected(server, keys, len(USERS)) as clients:
-        by_user = dict(zip(USERS, clients, strict=True))
-        there: Counter[str] = Counter()
-        lost: list[str] = []
-        for visitor in visitors:  # one after the other: a client has one connection
-            visitor.client = by_user[visitor.user]
-            found, missing = await read_back([visitor])
-            there += found
-            lost += missing
+    """Every client of a user, over stdio or not, reads back over HTTP. What a client of then has written is read by one
+    reader, one thing after the other."""
+    there: Counter[str] = Counter()
+    lost: list[str] = []
+
+    async def read_share(reader: Client, share: Sequence[Visitor]) -> None:
+        for visitor in share:
+            visitor.client = reader
+            found, missing = await read_back(visitor)
+            there.update(found)
+            lost.extend(missing)
+
+    async with connected(server, keys, READERS) as readers:
+        shares: list[list[Visitor]] = [[] for _ in readers]
+        for user_number, user in enumerate(USERS):
+            of_user = [visitor for visitor in visitors if visitor.user == user]
+            of_readers = range(user_number, READERS, len(USERS))
+            for visitor, reader_number in zip(of_user, itertools.cycle(of_readers), strict=False):
+                shares[reader_number].append(visitor)
+        await asyncio.gather(*map(read_share, readers, shares))
     return there, lost
 
 

@@ -14,6 +14,7 @@ from typing import IO, Any, cast
 
 NAMESPACE = "default"  # of the notes that are synced: those of the local user
 STOP_TIMEOUT_S = 60.0
+REST_S = 65.0  # longer than between two runs of the server's housekeeping
 VERB_TIMEOUT_S = 600.0  # a first sync of some thousand notes is paced by the hub
 
 
@@ -43,6 +44,12 @@ class Server:
         """Bytes of RAM that the server and its engines hold. Linux only."""
         return _resident(self._process.pid), sum(map(_resident, self._engines()))
 
+    def memory_at_rest(self) -> int:
+        """Bytes of RAM that are the server's own, when it has had nothing to do for a while: without mapped files.
+        Linux only."""
+        time.sleep(REST_S)
+        return _resident(self._process.pid, with_files=False)
+
     def sample(self, *, with_disk: bool) -> Sample:
         """Linux only."""
         handles = sum(map(open_handles, (self._process.pid, *self._engines())))
@@ -69,11 +76,12 @@ class Server:
         yield from found
 
 
-def _resident(pid: int) -> int:
+def _resident(pid: int, *, with_files: bool = True) -> int:
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+        _, resident, files, *_ = map(int, Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split())
     except OSError:
         return 0
+    pages = resident if with_files else resident - files
     return pages * os.sysconf("SC_PAGESIZE")
 
 

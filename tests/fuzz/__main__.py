@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.figures import introduction, print_table
 
-from tests.fuzz import corpus_files
+from tests.fuzz import corpus_files, last_input
 from tests.fuzz.parsers import PARSERS
 
 SECONDS = 900  # in all
@@ -67,16 +67,18 @@ def _options() -> argparse.Namespace:
 
 def _fuzz(name: str, seconds: int, *, keep: bool) -> Fuzzed:
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
-        inputs, failed = Path(folder) / "inputs", Path(folder) / "failed"
+        inputs, failed, last = Path(folder) / "inputs", Path(folder) / "failed", Path(folder) / "last"
         inputs.mkdir()
         failed.mkdir()
         begun = [*PARSERS[name].seeds, *corpus_files.read(name)]
         for number, one in enumerate(begun):
             (inputs / f"seed-{number}").write_bytes(one)
-        limits = (f"-max_total_time={seconds}", f"-max_len={MAX_INPUT_BYTES}", f"-timeout={INPUT_TIMEOUT_S}")
+        limits = (f"-max_total_time={seconds}", f"-timeout={INPUT_TIMEOUT_S}")
         more = (f"-rss_limit_mb={MAX_MEMORY_MB}", f"-artifact_prefix={failed}/", "-print_final_stats=1", str(inputs))
-        command = [sys.executable, "-m", "tests.fuzz.target", name, *limits, *more]
+        command = [sys.executable, "-m", "tests.fuzz.target", name, str(last), str(MAX_INPUT_BYTES), *limits, *more]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=os.environ, check=False)
+        if done.returncode < 0:  # a signal ended it, so it could not save its input
+            (failed / "killed").write_bytes(last_input.read(last))
         failures = sorted(failed.iterdir())
         added = corpus_files.add(name, [path.read_bytes() for path in failures])
         found = [path.read_bytes() for path in inputs.iterdir() if not path.name.startswith("seed-")]

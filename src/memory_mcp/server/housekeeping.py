@@ -8,6 +8,7 @@ import anyio.to_thread
 
 from memory_mcp.app import App
 from memory_mcp.errors import AppError
+from memory_mcp.system import garbage
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ async def run(app: App) -> None:
         app.analytics.flush,
         app.access.limits.delete_unused,
         *app.housekeeping(),
+        garbage.release_free_memory,
     )
     await repeat(min(INTERVAL_S, app.settings.session_idle / 4), chores)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory_mcp.engines.sqlite import Database
+from memory_mcp.engines.sqlite import Database, connections
+from memory_mcp.engines.sqlite.connections import MAX_CACHE_BYTES
 from memory_mcp.engines.sqlite.database import MAX_IDLE_READERS
 from memory_mcp.engines.sqlite.migrations import Migration, Schema
 from memory_mcp.errors import Unavailable
@@ -34,6 +35,20 @@ def db(tmp_path: Path) -> Iterator[Database]:
 def count(db: Database) -> int:
     with db.read() as tx:
         return tx.number("SELECT count(*) FROM numbers")
+
+
+def test_the_caches_of_all_connections_are_limited_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit, file_bytes, readers = 8 * 1024 * 1024, 6_000_000, 6
+    monkeypatch.setattr(connections, "MAX_CACHE_BYTES", limit)
+    database = opened(tmp_path / "x.db", Migration(1, "CREATE TABLE blobs (n INTEGER PRIMARY KEY, b BLOB);"))
+    with database.write() as tx:
+        tx.all("INSERT INTO blobs (b) SELECT randomblob(1000) FROM json_each(:rows)", {"rows": f"[{'0,' * 6000}0]"})
+    with ExitStack() as stack:
+        for reading in [stack.enter_context(database.read()) for _ in range(readers)]:
+            assert reading.number("SELECT sum(length(b)) FROM blobs") > file_bytes
+        assert apsw.memory_used() < 2 * limit < readers * file_bytes
+    database.close()
+    apsw.soft_heap_limit(MAX_CACHE_BYTES)
 
 
 def test_a_write_is_kept_whole_or_not_at_all(db: Database) -> None:

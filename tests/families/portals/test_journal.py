@@ -1,5 +1,5 @@
-"""Who wrote to which table: recorded and listed, never undone. With `MEMORY_TEST_ENGINES=postgres` in rows of PostgreSQL,
-of portals on a ClickHouse server."""
+"""Who wrote to which table: recorded and listed, never undone. With `MEMORY_TEST_ENGINES=postgres` in rows of
+PostgreSQL, of portals on a ClickHouse server."""
 
 import logging
 from collections.abc import Iterator

@@ -91,9 +91,7 @@ def test_a_cached_key_needs_no_bcrypt(db: SharedDatabase, clock: Clock, monkeypa
     keys.check(issued.raw)
 
 
-def test_unknown_ids_take_as_long_to_refuse(
-    db: SharedDatabase, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_ids_take_as_long_to_refuse(db: SharedDatabase, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each costs one bcrypt of the same strength, so that the time of a refusal does not say whether a key exists."""
     monkeypatch.setattr(keys_module, "BCRYPT_ROUNDS", ROUNDS_OF_KEYS)
     keys = Keys(db, Audit(db), clock)

@@ -10,17 +10,20 @@ from typing import Literal
 import apsw
 
 BUSY_TIMEOUT_MS = 5000  # milliseconds to wait for a program that does not use our lock
+MAX_CONNECTION_CACHE_KIB = 64_000  # pages of a file that a connection keeps in memory
+MAX_CACHE_BYTES = 128 * 1024 * 1024  # of all connections: beyond it, each reuses its own memory for other pages
 Durability = Literal["full", "normal"]
 
 
 def connect(path: Path, durability: Durability) -> apsw.Connection:
+    apsw.soft_heap_limit(MAX_CACHE_BYTES)
     connection = apsw.Connection(sqlite_name(path), flags=apsw.SQLITE_OPEN_READWRITE)  # it never creates the file
     connection.set_busy_timeout(BUSY_TIMEOUT_MS)
     # One plan for each statement: otherwise SQLite looks at the bound values, and compiles many of them at every call.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.pragma("synchronous", durability)
     connection.pragma("foreign_keys", "on")
-    connection.pragma("cache_size", -64000)
+    connection.pragma("cache_size", -MAX_CONNECTION_CACHE_KIB)
     connection.pragma("secure_delete", "on")  # deleted rows are overwritten, not only unlinked
     return connection
 

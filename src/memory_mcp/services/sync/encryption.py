@@ -2,7 +2,8 @@
 
 AES-SIV is deterministic: the same value at the same stamp gives the same bytes, so the hub can merge values it cannot
 read. Every register is sealed, as are its removal, the note's namespace (its name stays readable beside it) and the
-note's deletion; times, importance and the creating client are not. Each is bound to its note, field and stamp, so the hub cannot forge, change or move any of them.
+note's deletion; times, importance and the creating client are not. Each is bound to its note, field and stamp, so the
+hub cannot forge, change or move any of them.
 
 Values sealed in the first format can still be opened. That format left removals, moves, links and deletions unsealed;
 these are refused. At equal stamps a value of this format wins in `records.merge`: sending a note again upgrades it.
