@@ -259,8 +259,8 @@ async def test_handshakes_of_one_user_beyond_a_rate_wait(app: App, monkeypatch: 
         modern = {"method": "tools/call", "params": commit("k") | {"_meta": modern_meta()}}
         assert "committed" in (await post("eve", modern, **Http.modern_headers("tools/call", commit("k")))).text
         assert not opened
-        await server.close_streams()
         attackers.cancel_scope.cancel()
+    await server.close_streams()
 
 
 def test_rest_has_the_same_shares_and_says_retry_after(server: Http, eve: Http) -> None:

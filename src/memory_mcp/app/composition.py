@@ -115,6 +115,11 @@ class App:
             if one.family.housekeeping:
                 yield partial(one.family.housekeeping, one.operations)
 
+    def release_memory(self) -> None:
+        """Give back what the connections to unused files hold."""
+        for database in list(self.databases):
+            database.release_memory()
+
     def close_files(self) -> None:
         """Close the databases until they are next used. While no client is connected a person may copy or replace them,
         as if no server ran."""

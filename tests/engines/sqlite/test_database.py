@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory_mcp.engines.sqlite import Database, connections
+from memory_mcp.engines.sqlite import Database, connections, database
 from memory_mcp.engines.sqlite.connections import MAX_CACHE_BYTES
 from memory_mcp.engines.sqlite.database import MAX_IDLE_READERS
 from memory_mcp.engines.sqlite.migrations import Migration, Schema
@@ -49,6 +49,26 @@ def test_the_caches_of_all_connections_are_limited_together(tmp_path: Path, monk
         assert apsw.memory_used() < 2 * limit < readers * file_bytes
     database.close()
     apsw.soft_heap_limit(MAX_CACHE_BYTES)
+
+
+def test_an_unused_file_gives_its_memory_back_and_stays_open(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with db.write() as tx:
+        tx.all("INSERT INTO numbers SELECT value FROM json_each(:rows)", {"rows": f"[{'0,' * 300_000}0]"})
+    with ExitStack() as stack:
+        assert {stack.enter_context(db.read()).number("SELECT sum(n) FROM numbers") for _ in range(4)} == {0}
+    used = apsw.memory_used()
+    db.release_memory()
+    assert apsw.memory_used() == used  # it was used just now
+    monkeypatch.setattr(database, "MIN_UNUSED_S", 0.0)
+    with db.read() as reading:
+        assert reading.number("SELECT count(*) FROM numbers") == 300_001
+        db.release_memory()
+        assert reading.number("SELECT count(*) FROM numbers") == 300_001
+    assert apsw.memory_used() < used / 2
+    assert db.is_open
+    with db.write() as tx:
+        tx.all("INSERT INTO numbers VALUES (1)")
+    assert count(db) == 300_002
 
 
 def test_a_write_is_kept_whole_or_not_at_all(db: Database) -> None:

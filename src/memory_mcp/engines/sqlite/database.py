@@ -1,8 +1,9 @@
 import os
 import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,7 @@ from memory_mcp.errors import NotFound, Unavailable, Unusable
 Missing = Literal["create", "create once", "refuse"]
 MAX_REOPENS = 10  # of a file, while waiting for its lock
 MAX_IDLE_READERS = 8  # readers kept for the next call: each holds pages of the file in memory
+MIN_UNUSED_S = 5.0  # after the last call, before a file's connections give their memory back
 
 
 class _File:
@@ -35,6 +37,7 @@ class _File:
         self._identity: tuple[object, object] = (None, None)  # of the file and of its WAL
         self._idle_lock = threading.Lock()
         self._idle: list[apsw.Connection] = []
+        self._used_at = time.monotonic()
         self._closed = False
         self.writer = connect(path, durability)
 
@@ -64,12 +67,28 @@ class _File:
         try:
             yield connection
         finally:
+            self.record_use()
             with self._idle_lock:
                 keep = not self._closed and len(self._idle) < MAX_IDLE_READERS  # closed: another file took its place
                 if keep:
                     self._idle.append(connection)
             if not keep:
                 self._release(connection)
+
+    def record_use(self) -> None:
+        self._used_at = time.monotonic()
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether its last call was a while ago."""
+        return time.monotonic() - self._used_at >= MIN_UNUSED_S
+
+    def close_readers(self) -> None:
+        """Close those that no call uses now."""
+        with self._idle_lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            self._release(connection)
 
     def close(self) -> None:
         with self._idle_lock:
@@ -150,6 +169,7 @@ class Database:
             file = self._current_file()
             with self._lock.acquire(timeout_s):
                 if file.is_in_place():
+                    file.record_use()
                     yield file
                     return
         raise Unavailable(f"{self.path.name} is being moved again and again. Try again.")
@@ -193,6 +213,17 @@ class Database:
         """Call `callback` now, and again each time another file has taken the place of this one."""
         self._when_opened.append(callback)
         callback(self)
+
+    def release_memory(self) -> None:
+        """Give back the memory of connections that are open and had nothing to do for a while: pages of the file. The
+        file stays open."""
+        file = self._file
+        if file.is_closed or not file.is_unused:
+            return
+        file.close_readers()
+        with suppress(Unavailable), self._lock.acquire(0):  # in use after all
+            if not file.is_closed:
+                file.writer.pragma("shrink_memory")
 
     @property
     def is_open(self) -> bool:
