@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp.server.middleware.error_format import ErrorFormatMiddleware
 from memory_mcp.server.middleware.shutdown import ShutdownMiddleware
-from memory_mcp.server.open_requests import OpenRequests
+from memory_mcp.server.unanswered_requests import UnansweredRequests
 
 
 class SlowApp:
@@ -31,7 +31,7 @@ def client_of(app: ASGIApp) -> httpx.AsyncClient:
 @pytest.mark.anyio
 @pytest.mark.parametrize("path", ["/mcp", "/api/notes"])
 async def test_a_server_that_ends_refuses_requests(path: str) -> None:
-    requests = OpenRequests()
+    requests = UnansweredRequests()
     requests.end()
     async with client_of(ErrorFormatMiddleware(ShutdownMiddleware(SlowApp(), requests))) as client:
         refused = await client.post(path)
@@ -42,7 +42,7 @@ async def test_a_server_that_ends_refuses_requests(path: str) -> None:
 
 @pytest.mark.anyio
 async def test_a_server_that_ends_waits_for_the_requests_that_change_something() -> None:
-    requests, app = OpenRequests(), SlowApp()
+    requests, app = UnansweredRequests(), SlowApp()
     async with client_of(ShutdownMiddleware(app, requests)) as client:
         write = asyncio.create_task(client.post("/mcp"))
         await app.is_reached.wait()
@@ -55,7 +55,7 @@ async def test_a_server_that_ends_waits_for_the_requests_that_change_something()
 
 @pytest.mark.anyio
 async def test_a_request_that_is_cut_off_is_answered_as_unavailable() -> None:
-    requests, app = OpenRequests(), SlowApp()
+    requests, app = UnansweredRequests(), SlowApp()
     async with client_of(ShutdownMiddleware(app, requests)) as client:
         write = asyncio.create_task(client.post("/mcp"))
         await app.is_reached.wait()
@@ -68,7 +68,7 @@ async def test_a_request_that_is_cut_off_is_answered_as_unavailable() -> None:
 @pytest.mark.anyio
 async def test_a_request_that_is_cancelled_while_the_server_runs_stays_cancelled() -> None:
     app = SlowApp()
-    async with client_of(ShutdownMiddleware(app, OpenRequests())) as client:
+    async with client_of(ShutdownMiddleware(app, UnansweredRequests())) as client:
         write = asyncio.create_task(client.post("/mcp"))
         await app.is_reached.wait()
         write.cancel()
@@ -78,7 +78,7 @@ async def test_a_request_that_is_cancelled_while_the_server_runs_stays_cancelled
 
 @pytest.mark.anyio
 async def test_an_answer_that_has_begun_is_not_completed_by_another_one() -> None:
-    requests, sent = OpenRequests(), list[Message]()
+    requests, sent = UnansweredRequests(), list[Message]()
 
     async def begin(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})

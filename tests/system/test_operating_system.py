@@ -1,5 +1,6 @@
 """The rules for Linux, macOS and Windows, and the whole server with the parts that Windows lacks taken away."""
 
+import ctypes
 import json
 import os
 import re
@@ -128,3 +129,23 @@ def test_the_web_app_works_without_the_parts_that_windows_lacks(tmp_path: Path) 
     with http_server(tmp_path, "--families", "notes", command=AS_ON_WINDOWS) as server:
         assert server.modern_call("memory_create", content="over HTTP")["id"]
         assert re.search(r"<script[^>]+assets/app.js", httpx.get(server.link, follow_redirects=True).text)
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of glibc")
+def test_what_the_c_library_has_free_is_returned() -> None:
+    count, size = 20_000, 2_000
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    blocks = [libc.malloc(size) for _ in range(count)]
+    for block in blocks:
+        ctypes.memset(block, 1, size)
+    for block in blocks[:-1]:  # the last one keeps the heap from shrinking by itself
+        libc.free(block)
+    before = resident_bytes()
+    operating_system.release_free_memory()
+    assert before - resident_bytes() > count * size / 2
+    libc.free(blocks[-1])

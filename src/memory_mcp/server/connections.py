@@ -277,12 +277,6 @@ class LimitedProtocol(H11Protocol):
     def confirm(self, user: str) -> bool:
         return self.config.connections.confirm(self, user)
 
-    def disconnect(self) -> None:
-        """Close the connection in the middle of an answer."""
-        if self.cycle is not None:
-            self.cycle.disconnected = True
-        self.transport.close()
-
     def _wait_for_rest(self, cycle: RequestResponseCycle) -> None:
         if cycle.more_body:
             self._wait_for("body", cycle)
@@ -371,8 +365,9 @@ def confirm(scope: Mapping[str, Any], user: str) -> None:
 def disconnect(scope: Mapping[str, Any]) -> None:
     """Close the connection of this request, whose answer has begun and will not be completed."""
     connection = scope.get("state", {}).get(CONNECTION)
-    if isinstance(connection, LimitedProtocol):
-        connection.disconnect()
+    if isinstance(connection, LimitedProtocol) and connection.cycle is not None:
+        connection.cycle.disconnected = True
+        connection.transport.close()
 
 
 def check_unread(scope: Mapping[str, Any], user: str) -> None:

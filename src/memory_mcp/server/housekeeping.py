@@ -8,7 +8,7 @@ import anyio.to_thread
 
 from memory_mcp.app import App
 from memory_mcp.errors import AppError
-from memory_mcp.system import garbage
+from memory_mcp.system import operating_system
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ async def run(app: App) -> None:
         app.access.limits.delete_unused,
         *app.housekeeping(),
         app.release_memory,
-        garbage.release_free_memory,
+        operating_system.release_free_memory,
     )
     await repeat(min(INTERVAL_S, app.settings.session_idle / 4), chores)
 

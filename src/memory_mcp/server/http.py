@@ -54,13 +54,13 @@ from memory_mcp.server.middleware.pace import Pace
 from memory_mcp.server.middleware.rate_limit import RateLimitMiddleware
 from memory_mcp.server.middleware.request_id import RequestIdMiddleware
 from memory_mcp.server.middleware.shutdown import ShutdownMiddleware
-from memory_mcp.server.open_requests import OpenRequests
 from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.request_context import CALLER, StreamClient, local_caller
 from memory_mcp.server.sdk import WriteStream
 from memory_mcp.server.shared.hello import Hello
 from memory_mcp.server.shared.listener import RelayListener, claim_socket
+from memory_mcp.server.unanswered_requests import UnansweredRequests
 from memory_mcp.services.sessions import Connection
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class HttpServer:
         self._relays: RelayListener | None = None  # if no other server serves the stdio clients
         self._ending: set[asyncio.Task[None]] = set()
         self.readiness = http_server.Readiness(app.settings.drain_seconds, app.access.check_database)
-        self._requests = OpenRequests()
+        self._requests = UnansweredRequests()
         self._handshakes = Pace(app.settings.user_handshakes, HANDSHAKE_BURST)  # by user
         self._metrics = Metrics(app, self.mcp.pools)
         self.mcp.tool_calls.on_call.append(self._metrics.count)

@@ -26,10 +26,10 @@ from memory_mcp.server.fair_routes import CallerRoute
 from memory_mcp.server.middleware.authentication import AuthenticationMiddleware
 from memory_mcp.server.middleware.error_format import ErrorFormatMiddleware
 from memory_mcp.server.middleware.shutdown import ShutdownMiddleware
-from memory_mcp.server.open_requests import OpenRequests
 from memory_mcp.server.request_context import CALLER, owner_of
 from memory_mcp.server.request_memory import HeldBody, RequestMemory
 from memory_mcp.server.thread_pools import Pools
+from memory_mcp.server.unanswered_requests import UnansweredRequests
 from memory_mcp.services.sync.hub import Hub, Pulled, Pushed
 from memory_mcp.services.sync.protocol import MAX_ANSWER_VALUES, MAX_RECORDS, unpack
 from memory_mcp.settings import Settings
@@ -65,7 +65,7 @@ def asgi(app: HubApp) -> FastAPI:
     """The hub as one ASGI application."""
     pools = Pools.from_settings(app.settings.model_copy(update={"transport": "http"}))
     readiness = http_server.Readiness(app.settings.drain_seconds, app.access.check_database)
-    requests = OpenRequests()
+    requests = UnansweredRequests()
     made = FastAPI(
         title="Memory MCP hub",
         version=__version__,
@@ -97,8 +97,7 @@ def asgi(app: HubApp) -> FastAPI:
     )
     made.state.settings = app.settings
     made.state.pools = pools
-    made.state.readiness = readiness
-    made.state.requests = requests
+    made.state.readiness, made.state.requests = readiness, requests
     made.state.hub = app.hub
     made.state.routers = (router,)
     made.include_router(router)

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memory_mcp.errors import Unavailable
 from memory_mcp.server import error_encoding
 from memory_mcp.server.connections import disconnect
-from memory_mcp.server.open_requests import OpenRequests
+from memory_mcp.server.unanswered_requests import UnansweredRequests
 
 RETRY_AFTER_S = 1
 STREAM_METHODS = {"GET", "HEAD"}  # event streams and downloads: the server does not wait for them
@@ -17,7 +17,7 @@ class ShutdownMiddleware:
     """ASGI middleware: once the server ends, a request is refused with 503. One that is cut off gets 503 as well, or
     loses its connection if its answer has begun."""
 
-    def __init__(self, app: ASGIApp, requests: OpenRequests) -> None:
+    def __init__(self, app: ASGIApp, requests: UnansweredRequests) -> None:
         self._app = app
         self._requests = requests
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class OpenRequests:
+class UnansweredRequests:
     """Counts requests that are being answered. Once the server ends, no other is begun. Used inside one event loop
     only."""
 
