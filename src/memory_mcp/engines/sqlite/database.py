@@ -37,7 +37,7 @@ class _File:
         self._identity: tuple[object, object] = (None, None)  # of the file and of its WAL
         self._idle_lock = threading.Lock()
         self._idle: list[apsw.Connection] = []
-        self._used_at = time.monotonic()
+        self._used_at: float | None = time.monotonic()  # None: its connections have given their memory back since
         self._closed = False
         self.writer = connect(path, durability)
 
@@ -79,16 +79,19 @@ class _File:
         self._used_at = time.monotonic()
 
     @property
-    def is_unused(self) -> bool:
+    def holds_unused_memory(self) -> bool:
         """Whether its last call was a while ago."""
-        return time.monotonic() - self._used_at >= MIN_UNUSED_S
+        return not self._closed and self._used_at is not None and time.monotonic() - self._used_at >= MIN_UNUSED_S
 
-    def close_readers(self) -> None:
-        """Close those that no call uses now."""
+    def release_memory(self) -> None:
+        """Close the readers that no call uses now, and empty the writer's cache. Call while holding the write lock."""
+        self._used_at = None
         with self._idle_lock:
             idle, self._idle = self._idle, []
         for connection in idle:
             self._release(connection)
+        if not self._closed:
+            self.writer.pragma("shrink_memory")
 
     def close(self) -> None:
         with self._idle_lock:
@@ -218,12 +221,13 @@ class Database:
         """Give back the memory of connections that are open and had nothing to do for a while: pages of the file. The
         file stays open."""
         file = self._file
-        if file.is_closed or not file.is_unused:
-            return
-        file.close_readers()
-        with suppress(Unavailable), self._lock.acquire(0):  # in use after all
-            if not file.is_closed:
-                file.writer.pragma("shrink_memory")
+        if file.holds_unused_memory:
+            with (
+                translate_errors(self.path),
+                suppress(Unavailable),
+                self._lock.acquire(0),
+            ):  # else it is in use after all
+                file.release_memory()
 
     @property
     def is_open(self) -> bool:
