@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -53,12 +53,14 @@ class LastWriters:
 
 def origins(tx: Read, items: ShownItems, refs: Sequence[str]) -> dict[str, str]:
     """Who wrote each memory as it is, in a few words. Memories without a record are left out."""
-    found = items.items_of(tx, refs)
+    return origins_of(tx, items, items.items_of(tx, refs))
+
+
+def origins_of(tx: Read, items: ShownItems, found: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """The same for memories whose items are known, by any name of theirs."""
     writers = items.writers(tx, {item for own in found.values() for item in own})
-    names = {
-        ref: dict.fromkeys(str(one) for item in own for one in writers.get(item, ())) for ref, own in found.items()
-    }
-    return {ref: _joined(list(several)) for ref, several in names.items() if several}
+    several = {ref: dict.fromkeys(one for item in own for one in writers.get(item, ())) for ref, own in found.items()}
+    return {ref: _joined(list(dict.fromkeys(map(str, ones)))) for ref, ones in several.items() if ones}
 
 
 def _joined(names: Sequence[str]) -> str:
@@ -68,10 +70,10 @@ def _joined(names: Sequence[str]) -> str:
 
 def short_origins(tx: Read, items: ShownItems, refs: Sequence[str]) -> dict[str, str]:
     """The same for lists: a client chooses its name, so it may be long."""
-    return {ref: _shorten(text) for ref, text in origins(tx, items, refs).items()}
+    return {ref: shorten_origin(text) for ref, text in origins(tx, items, refs).items()}
 
 
-def _shorten(text: str) -> str:
+def shorten_origin(text: str) -> str:
     return text if len(text) <= MAX_ORIGIN_CHARS else f"{text[: MAX_ORIGIN_CHARS - 1]}…"
 
 

@@ -9,7 +9,7 @@ from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import Conflict
 from memory_mcp.families.graph.model import Nodes, ref_of, split_ref
 from memory_mcp.families.graph.storage import ids_of, rows
-from memory_mcp.families.writes import ItemShown, LastWriters, origins, short_origins
+from memory_mcp.families.writes import ItemShown, LastWriters, origins_of, shorten_origin
 from memory_mcp.services.write_journal import ItemWrite, WriteRecord
 
 OTHERS_WROTE = "others have added observations or relations to it"
@@ -82,17 +82,17 @@ class GraphItems(LastWriters):
 def _with_observations(tx: Read, entity_ids: Iterable[str]) -> dict[str, list[str]]:
     """By entity, its item and those of its observations."""
     found = {id_: [f"entity/{id_}"] for id_ in entity_ids}
-    for kind, id_, entity_id in rows.active_below(tx, list(found)):
-        if kind == "observation":
-            found[entity_id].append(f"{kind}/{id_}")
+    for id_, entity_id in rows.active_observations(tx, list(found)):
+        found[entity_id].append(f"observation/{id_}")
     return found
 
 
 def with_origins(tx: Read, nodes: Nodes, *, are_short: bool = False) -> Nodes:
     """Entities with the names of those who wrote them and their observations."""
-    refs = {entity.id: ref_of("", entity.name) for entity in nodes.entities}
-    known = (short_origins if are_short else origins)(tx, GraphItems(""), list(refs.values()))
-    entities = [replace(entity, origin=known.get(refs[entity.id])) for entity in nodes.entities]
+    known = origins_of(tx, GraphItems(""), _with_observations(tx, [entity.id for entity in nodes.entities]))
+    if are_short:
+        known = {id_: shorten_origin(text) for id_, text in known.items()}
+    entities = [replace(entity, origin=known[entity.id]) if entity.id in known else entity for entity in nodes.entities]
     return replace(nodes, entities=entities)
 
 

@@ -43,7 +43,7 @@ class NoteSearch:
         ranked, notice = self._ranked(tx) if self.query.query else (self._newest(tx), None)
         ranked, has_more = ranked[: self.query.limit], len(ranked) > self.query.limit
         seqs, within = [one.seq for one in ranked], self.query.filter.within
-        tx.prefetch(notes.by_seq_query(seqs, within), WRITES.last_records_query(one.id for one in ranked if one.id))
+        tx.prefetch(notes.by_seq_query(seqs, within), WRITES.last_writers_query(one.id for one in ranked if one.id))
         stored = notes.by_seq(tx, seqs, within)
         return list(zip(stored, ranked, strict=True)), has_more, notice
 

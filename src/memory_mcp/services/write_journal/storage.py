@@ -208,16 +208,31 @@ class WriteTable:
 
     def last_records(self, tx: Read, items: Iterable[str]) -> list[WriteRecord]:
         """The last record of each item. Items that were written before there was a journal have none."""
-        return [_record(row) for row in tx.all(*self.last_records_query(items))]
+        return [_record(row) for row in tx.all(*self._last_query(self._fields, items))]
 
-    def last_records_query(self, items: Iterable[str]) -> Query:
+    def _last_query(self, fields: str, items: Iterable[str]) -> Query:
         sql = f"""
-            SELECT {self._fields} FROM {self.name} WHERE number IN (
+            SELECT {fields} FROM {self.name} WHERE number IN (
                 SELECT (SELECT max(number) FROM {self.name} WHERE item = wanted.value)
                 FROM json_each(:items) AS wanted
             )
         """
         return sql, {"items": _json(sorted(items))}
+
+    def last_writers(self, tx: Read, items: Iterable[str]) -> tuple[dict[str, Writer], list[str]]:
+        """Who wrote the last record of each item, and the items whose last record undid another."""
+        known: dict[tuple[Any, ...], Writer] = {}  # a few programs wrote most of it
+        writers: dict[str, Writer] = {}
+        undone: list[str] = []
+        for item, undoes, *parts in tx.all(*self.last_writers_query(items)):
+            key = tuple(parts)
+            writers[item] = known.get(key) or known.setdefault(key, Writer(*parts))
+            if undoes is not None:
+                undone.append(item)
+        return writers, undone
+
+    def last_writers_query(self, items: Iterable[str]) -> Query:
+        return self._last_query("item, undoes, source, client, key_id, key_name, session_id", items)
 
     def last_sessions(self, tx: Read, items: Iterable[str]) -> dict[str, tuple[str, str]]:
         """(session, time) of the last write of each item, as far as its session is known."""

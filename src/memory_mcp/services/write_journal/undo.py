@@ -98,10 +98,10 @@ def undone_numbers(history: Iterable[WriteRecord]) -> set[int]:
 
 def last_writers(tx: Read, table: WriteTable, items: Iterable[str]) -> dict[str, Writer]:
     """Who wrote what each item is now: after an undo, the writer before it. Items without a record are left out."""
-    last = {one.item: one for one in table.last_records(tx, items)}
-    undone = table.history(tx, [item for item, one in last.items() if one.undoes is not None])
-    standing = {item: current[-1] for item, history in undone.items() if (current := _effective(history).current)}
-    return {item: one.writer for item, one in (last | standing).items()}
+    last, undone = table.last_writers(tx, items)
+    histories = table.history(tx, undone)
+    standing = {item: own[-1].writer for item, history in histories.items() if (own := _effective(history).current)}
+    return last | standing
 
 
 def outcome(step: Step) -> ItemUndo:

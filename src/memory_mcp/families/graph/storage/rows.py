@@ -67,6 +67,17 @@ def active_below(tx: Read, entity_ids: Iterable[str]) -> list[tuple[str, str, st
     )
 
 
+def active_observations(tx: Read, entity_ids: Iterable[str]) -> list[tuple[str, str]]:
+    """(id, entity id) of the active observations of entities."""
+    return tx.all(
+        """
+        SELECT id, entity_id FROM observations
+        WHERE deleted_at IS NULL AND entity_id IN (SELECT value FROM json_each(:ids))
+        """,
+        {"ids": to_json(list(entity_ids))},
+    )
+
+
 def missing_ends(tx: Read, kind: str, id_: str) -> list[str]:
     """The entities that a row needs and that are deleted."""
     ends = {"entity": (), "observation": ("entity_id",), "relation": ("from_entity", "to_entity")}[kind]
