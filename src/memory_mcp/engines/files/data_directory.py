@@ -29,6 +29,7 @@ ADVICE = b"""\
 """
 MAX_MARKER_BYTES = 4096
 SERVER_FILE = "server.db"
+NAMES = frozenset({MARKER, SERVER_FILE})  # a folder without a file of such a name, in any case, is none
 # One of them makes a folder a data directory, whatever else it holds.
 SIGNS = ("memory.db", "_meta.db", "notes.db", RESTORING)
 # By a process that starts.

@@ -95,7 +95,7 @@ class Catalogue:
         self, parts: PathParts, report_progress: ReportProgress = report_nothing, *, reads_all: bool = False
     ) -> Iterator[tuple[Read, list[Listing]]]:
         """A category and all below it as they are now, and a view of the cache that agrees with them."""
-        listings = list(self._folder.listings(parts))
+        listings = self._folder.listings(parts)
         with self._db.read() as tx:
             known = storage.fingerprints(tx, self._key, "/".join(parts))
             changed = [one for one in listings if reads_all or not _is_unchanged(one, known.get(one.path))]

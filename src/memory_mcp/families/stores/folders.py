@@ -13,16 +13,14 @@ from memory_mcp.engines.files.data_directory import is_data_directory
 from memory_mcp.engines.files.lock import LOCK_TIMEOUT_S, FileLock
 from memory_mcp.engines.files.rename import rename_to_new
 from memory_mcp.engines.files.rooted_folder import FolderEntry, Outside, Root
-from memory_mcp.engines.files.signature import SETTLED_NS, UNSETTLED, Signature, signature_of
+from memory_mcp.engines.files.signature import Signature, signature_of
 from memory_mcp.errors import Conflict, Invalid, NotFound, Unavailable
-from memory_mcp.families.stores import paths
+from memory_mcp.families.stores import folder_scan, paths
+from memory_mcp.families.stores.folder_scan import MAX_FILE_BYTES, SUFFIX
 from memory_mcp.families.stores.model import Listing, PathParts, Store
 
-SUFFIX = ".md"
 INDEX = "index.yaml"
-MAX_FILE_BYTES = 10 * 1024 * 1024  # of a file that is read
 MAX_INDEX_BYTES = 10 * MAX_FILE_BYTES
-MAX_LEVELS = 64  # of folders that are searched; people do not nest deeper by hand
 
 
 class StoreFolder:
@@ -179,12 +177,12 @@ class StoreFolder:
     def listing(self, parts: PathParts) -> Listing:
         """Raises NotFound if there is no such category."""
         with self._translate_errors(parts, "category"), self._folder(parts) as folder:
-            return _listing(folder, parts)
+            return folder_scan.listing(folder, parts)
 
-    def listings(self, parts: PathParts) -> Iterator[Listing]:
+    def listings(self, parts: PathParts) -> list[Listing]:
         """A category's folder and all below it. Symlinks are not followed: their targets are listed where they are."""
         with self._translate_errors(parts, "category"), self._folder(parts) as folder:
-            yield from _below(folder, parts)
+            return folder_scan.below(folder, parts)
 
     def texts(self, listing: Listing, files: Iterable[str]) -> Iterator[tuple[str, str, Signature]]:
         """Files of a folder, each with its text. Those that are deleted by now, or cannot be read, are left out."""
@@ -313,47 +311,6 @@ def taken(parts: PathParts, field: str) -> Conflict:
     return Conflict(f"There is a memory at {'/'.join(parts)!r} already.", hint="update_memory changes it.", field=field)
 
 
-def _below(folder: FolderEntry, parts: PathParts) -> Iterator[Listing]:
-    listing = _listing(folder, parts)
-    yield listing
-    if len(parts) < MAX_LEVELS:
-        for name in listing.folders:
-            with suppress(OSError), folder.child(name) as child:  # deleted by now, or not readable
-                yield from _below(child, (*parts, paths.nfc(name)))
-
-
-def _listing(folder: FolderEntry, parts: PathParts) -> Listing:
-    # A further change within the same tick of the clock would not show in a file's time.
-    files, folders, settled_by = {}, [], time.time_ns() - SETTLED_NS
-    with os.scandir(folder.folder_fd_or_path) as entries:
-        for entry in entries:  # kept short: a large store spends its time here
-            name = entry.name
-            if name.startswith(".") or not _is_text(name):
-                continue
-            if name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except OSError:  # deleted by now
-                    continue
-                if status.st_size > MAX_FILE_BYTES:
-                    continue
-                files[name] = signature_of(status) if status.st_mtime_ns < settled_by else UNSETTLED
-            elif entry.is_dir(follow_symlinks=False):
-                folders.append(name)
-    return Listing(parts, files, sorted(name for name in folders if not _is_data_directory(folder, name)))
-
-
-def _is_data_directory(folder: FolderEntry, name: str) -> bool:
-    """Whether a folder in this one is a data directory, whose files are not a store's. Also if it is deleted by now."""
-    try:
-        with folder.child(name) as child:
-            return is_data_directory(child)
-    except PermissionError:  # listed all the same: its owner may let this server read it later
-        return False
-    except OSError:
-        return True
-
-
 def _file(parts: PathParts) -> PathParts:
     return (*parts[:-1], parts[-1] + SUFFIX)
 
@@ -368,11 +325,6 @@ def _bytes(entry: FolderEntry, parts: PathParts, max_bytes: int = MAX_FILE_BYTES
     if len(data) > max_bytes:
         raise Invalid(f"{'/'.join(parts)!r} is over {max_bytes} bytes long. Split the file.", code="too_large")
     return data, signature_of(status)
-
-
-def _is_text(name: str) -> bool:
-    """Whether a name is Unicode: a file system may hold other bytes."""
-    return name.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in name)
 
 
 def _names(folder: FolderEntry) -> list[str]:
