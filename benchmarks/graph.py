@@ -153,6 +153,15 @@ def _names(graph: dict[str, Any]) -> list[str]:
     return [entity["name"] for entity in graph["entities"]]
 
 
+@dataclass
+class TimedReading(Timed):
+    received_bytes: int = 0  # in all
+
+    @property
+    def bytes_per_s(self) -> float:
+        return self.received_bytes / sum(self.walls)
+
+
 def main() -> None:
     options = _arguments()
     size = QUICK if options.quick else Size()
@@ -202,6 +211,7 @@ def measure_operations(size: Size, folder: Path) -> bool:
         for operation, both in _alternate(size, folder, count):
             timed[count, operation] = both
     is_met = _print_times(timed)
+    _print_bytes(timed)
     _print_growth(timed)
     return is_met
 
@@ -238,12 +248,13 @@ def _called(
     return both[0][2], both[1][2]
 
 
-def _read(readings: int, sides: Sequence[Contender], least: int) -> tuple[Timed, Timed]:
+def _read(readings: int, sides: Sequence[Contender], least: int) -> tuple[TimedReading, TimedReading]:
     """The time of reading everything, for each side. Raises if a side left entities out."""
-    timed = Timed(), Timed()
+    timed = TimedReading(), TimedReading()
     for side, into in list(zip(sides, timed, strict=True)) * readings:
-        cpu = side.server.cpu()
+        cpu, received_bytes = side.server.cpu(), side.server.received_bytes
         seconds, names = side.read()
+        into.received_bytes += side.server.received_bytes - received_bytes
         into.walls.append(seconds)
         into.cpu += side.server.cpu() - cpu
         if len(set(names)) < least:
@@ -265,6 +276,18 @@ def _print_times(timed: dict[tuple[int, str], tuple[Timed, Timed]]) -> bool:
         f"1. A call, on average: {BATCH_SIZE} entities of {OBSERVATIONS} observations, or {BATCH_SIZE} relations", rows
     )
     return all(are_met)
+
+
+def _print_bytes(timed: dict[tuple[int, str], tuple[Timed, Timed]]) -> None:
+    """Ours answers with more: ids, times and who wrote."""
+    rows = [["entities", "MB", "theirs", "MB a second", "theirs", "ratio"]]
+    for (count, _), both in timed.items():
+        readings = [one for one in both if isinstance(one, TimedReading)]
+        if readings:
+            sizes = [f"{one.received_bytes / len(one.walls) / 1e6:.2f}" for one in readings]
+            ours, theirs = (one.bytes_per_s / 1e6 for one in readings)
+            rows.append([str(count), *sizes, f"{ours:.1f}", f"{theirs:.1f}", f"{ours / theirs:.2f}"])
+    print_table("1b. Bytes of answers while everything is read", rows)
 
 
 def _print_growth(timed: dict[tuple[int, str], tuple[Timed, Timed]]) -> None:

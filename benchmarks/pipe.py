@@ -33,6 +33,7 @@ class ServerProcess:
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
         self._last_id = 0
+        self.received_bytes = 0
 
     def __enter__(self) -> Self:
         return self
@@ -105,6 +106,7 @@ class ServerProcess:
         started = self._send(request)
         while line := self._from.readline():
             taken = time.perf_counter() - started
+            self.received_bytes += len(line)
             answer: dict[str, Any] = json.loads(line)
             if answer.get("id") == self._last_id:
                 return taken, answer

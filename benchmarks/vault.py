@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import empty_server
+from benchmarks import empty_server, http_calls
 from benchmarks.figures import Timed, introduction, load, ms, print_table
 from benchmarks.pipe import EMPTY, ServerProcess, memory_mcp
 from benchmarks.texts import Texts
@@ -41,9 +41,13 @@ class Size:
     calls: int = 40  # of each server in one round
     starts: int = 11
     commits: int = 400  # in one round of throughput
+    http_rounds: int = 6
+    http_calls: int = 400  # of each tool in one round
 
 
-QUICK = Size(vault=1_000, growth=(500, 2_000, 8_000), rounds=5, calls=20, starts=7, commits=80)
+QUICK = Size(
+    vault=1_000, growth=(500, 2_000, 8_000), rounds=5, calls=20, starts=7, commits=80, http_rounds=2, http_calls=100
+)
 
 
 Request = tuple[str, dict[str, Any]]
@@ -63,6 +67,7 @@ def main() -> None:
         measure_starts(size, folders[size.vault])
         measure_processes(size, Path(folder))
         measure_growth(size, folders)
+        measure_http(size, folders[size.vault])
     print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
 
 
@@ -202,6 +207,19 @@ def measure_growth(size: Size, folders: dict[int, Path]) -> None:
         middle = [ms(of.p50), f"{of.p50 / least.p50:.2f}", ms(of.p95), f"{of.p95 / least.p95:.2f}"]
         rows.append([str(count), *middle, ms(max(of.walls)), ms(of.cpu_each), f"{of.cpu_each / least.cpu_each:.2f}"])
     print_table(f"4. search_memories as the vault grows, ratios over {size.growth[0]} memories", rows)
+
+
+def measure_http(size: Size, data_dir: Path) -> None:
+    """5. The same calls over HTTP, and one that hardly does anything."""
+    copy = data_dir.with_name("http")
+    shutil.copytree(data_dir, copy)
+    count = (size.http_rounds + 1) * size.http_calls
+    requests = {
+        "search_memories": _searches(count),
+        "commit_memory, full": _commits(count, "http-"),
+        "list_projects": itertools.repeat(("list_projects", {})),
+    }
+    http_calls.measure(copy, requests, rounds=size.http_rounds, calls=size.http_calls)
 
 
 def _seeded(folder: Path, count: int) -> Path:

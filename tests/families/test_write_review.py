@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.families.stores.folders import MAX_FILE_BYTES
+from memory_mcp.families.stores.folder_scan import MAX_FILE_BYTES
 from tests import processes
 from tests.processes import environment
 from tests.wire import HELLO, Stdio, http_server

@@ -11,7 +11,7 @@ from memory_mcp.caller import ALL_SCOPES, Caller
 from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.families.graph.model import Entity, NewEntity, Relation
 from memory_mcp.families.notes.model import Author, NewNote
-from memory_mcp.families.stores.folders import MAX_FILE_BYTES
+from memory_mcp.families.stores.folder_scan import MAX_FILE_BYTES
 from memory_mcp.maintenance.exports import Export
 from memory_mcp.maintenance.imports import read_export
 from memory_mcp.maintenance.zip_file import unpack_export

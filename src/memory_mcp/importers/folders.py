@@ -7,7 +7,7 @@ from pathlib import Path
 
 from memory_mcp.engines.files.compressed import OnBytes
 from memory_mcp.errors import Invalid
-from memory_mcp.families.stores.folders import MAX_FILE_BYTES
+from memory_mcp.families.stores.folder_scan import MAX_FILE_BYTES
 from memory_mcp.importers.model import FoundFile, ImportProblem
 
 

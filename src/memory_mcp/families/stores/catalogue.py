@@ -12,7 +12,8 @@ from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import NotFound
 from memory_mcp.families.stores import frontmatter, paths, storage
-from memory_mcp.families.stores.folders import SUFFIX, StoreFolder
+from memory_mcp.families.stores.folder_scan import SUFFIX
+from memory_mcp.families.stores.folders import StoreFolder
 from memory_mcp.families.stores.model import Content, Listing, MemorySummary, PathParts, ReadFile
 from memory_mcp.progress import ReportProgress, report_nothing
 

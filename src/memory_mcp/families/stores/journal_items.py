@@ -10,7 +10,8 @@ from memory_mcp.caller import Caller
 from memory_mcp.engines.transactions import Read, UserDatabases, Write
 from memory_mcp.errors import AppError, Conflict, NotFound, Unavailable
 from memory_mcp.families.stores.category_indexes import CategoryIndexes
-from memory_mcp.families.stores.folders import SUFFIX, StoreFolder, taken
+from memory_mcp.families.stores.folder_scan import SUFFIX
+from memory_mcp.families.stores.folders import StoreFolder, taken
 from memory_mcp.families.stores.model import PREFIX, PathParts, ref_of, split_ref
 from memory_mcp.families.stores.store_access import StoreAccess
 from memory_mcp.families.writes import ItemShown, Journal, JournalUndo, LastWriters, ShownItems, origins, short_origins

@@ -10,7 +10,7 @@ from memory_mcp.engines.files.file_tree import Tree
 from memory_mcp.errors import AppError
 from memory_mcp.families.maintenance import ExportFolder, FamilyMaintenance, Finding, ImportFolder, Inspection
 from memory_mcp.families.stores import paths
-from memory_mcp.families.stores.folders import MAX_FILE_BYTES
+from memory_mcp.families.stores.folder_scan import MAX_FILE_BYTES
 from memory_mcp.families.stores.model import IncomingFile, Store
 from memory_mcp.families.stores.operations import Stores
 from memory_mcp.families.stores.registry import OURS, Registry

@@ -17,7 +17,8 @@ from memory_mcp.families.family import within_budget
 from memory_mcp.families.stores import frontmatter, paths
 from memory_mcp.families.stores.catalogue import Catalogue
 from memory_mcp.families.stores.category_indexes import CategoryIndexes, lock_briefly
-from memory_mcp.families.stores.folders import MAX_FILE_BYTES, SUFFIX, StoreFolder, taken
+from memory_mcp.families.stores.folder_scan import MAX_FILE_BYTES, SUFFIX
+from memory_mcp.families.stores.folders import StoreFolder, taken
 from memory_mcp.families.stores.journal_items import StoreJournal, file_write, read_move, read_removal
 from memory_mcp.families.stores.listings import StoreListings
 from memory_mcp.families.stores.model import (

@@ -1,0 +1,52 @@
+"""Sends the head of an HTTP answer and its body together."""
+
+import asyncio
+from typing import Any
+
+MAX_JOINED_BYTES = 64 * 1024  # more is sent at once
+
+
+class JoinedWrites:
+    """A transport that sends in one piece what is written in one round of the event loop, or until `flush`. While a
+    piece is sent, threads that compute take the interpreter, and do not give it back at once: an answer in three pieces
+    waits for them three times."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._pending: list[bytes] = []
+        self._bytes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not data:
+            return
+        if not self._pending:
+            self._loop.call_soon(self.flush)
+        self._pending.append(data)
+        self._bytes += len(data)
+        if self._bytes > MAX_JOINED_BYTES:  # the transport must learn of it, to pause who writes
+            self.flush()
+
+    def flush(self) -> None:
+        if self._pending:
+            joined = b"".join(self._pending)
+            self._pending, self._bytes = [], 0
+            self._transport.write(joined)
+
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size() + self._bytes
+
+    def write_eof(self) -> None:
+        self.flush()
+        self._transport.write_eof()
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        self._pending, self._bytes = [], 0
+        self._transport.abort()
