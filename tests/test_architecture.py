@@ -72,7 +72,7 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "notes": "model list_model addresses storage schema markdown result_limits transactions former_versions "
     "journal_items replica_records replica_merge replica note_search change_events reader writer transfer review "
     "series operations resources edits references distillation prompts maintenance family tools",
-    "stores": "model schema storage paths folders yaml_text frontmatter catalogue index_files registry "
+    "stores": "model schema storage paths folder_scan folders yaml_text frontmatter catalogue index_files registry "
     "store_access category_indexes journal_items listings operations edits references maintenance family tools",
     "graph": "model storage journal_items adoption schema answers exchange databases files projects transfer "
     "operations edits references picture maintenance family tools",
