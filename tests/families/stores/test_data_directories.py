@@ -160,6 +160,17 @@ def test_a_data_directory_made_below_a_store_is_left_out(server: Stdio, data_dir
     assert tree(another) == before
 
 
+def test_a_category_may_have_the_name_of_a_file_of_a_data_directory(server: Stdio, data_dir: Path) -> None:
+    home = data_dir.parent / "texts"
+    write(home, "apps/server.db/mine.md", "mine")
+    write(home, "apps/plain/server.db", "no database")
+    write(home, "apps/plain/other.md", "other")
+    assert run("stores", "add", "s", str(home), data_dir=data_dir).returncode == 0
+    assert server.call("list_memories", store="s", category="apps")["subcategories"] == ["apps/plain", "apps/server.db"]
+    recent = server.call("cortex_get_recent_memories", store="s", limit=100)
+    assert {one["path"] for one in recent["memories"]} == {"apps/server.db/mine", "apps/plain/other"}
+
+
 # Who may read it
 
 
