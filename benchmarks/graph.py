@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -165,6 +165,7 @@ class TimedReading(Timed):
 def main() -> None:
     options = _arguments()
     size = QUICK if options.quick else Size()
+    size = replace(size, counts=tuple(options.counts or size.counts))
     started = time.monotonic()
     install()
     print(f"{introduction()}\n{PACKAGE} {VERSION}, Node {_output(_program('node'), '--version').strip()}")
@@ -177,6 +178,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-graph ARGS=", description=__doc__)
+    parser.add_argument("--counts", type=int, nargs="+", help="how many entities there are, the fewest first")
     parser.add_argument("--quick", action="store_true", help="only the smallest graph, to see that it runs")
     parser.add_argument("--dir", help="where the graphs go: durable writes are as fast as this disk")
     return parser.parse_args()

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,7 @@ Measured = dict[tuple[int, str], Compared]
 def main() -> None:
     options = _arguments()
     size = QUICK if options.quick else Size()
+    size = replace(size, counts=tuple(options.counts or size.counts))
     started = time.monotonic()
     print(introduction())
     warm: Measured = {}
@@ -115,6 +116,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench-stores ARGS=", description=__doc__)
+    parser.add_argument("--counts", type=int, nargs="+", help="how many files there are, the fewest first")
     parser.add_argument("--quick", action="store_true", help="a small store and few calls, to see that it runs")
     parser.add_argument("--dir", help="where the stores go: durable writes are as fast as this disk")
     return parser.parse_args()
