@@ -317,9 +317,19 @@ async def test_a_text_of_a_mebibyte_fits_in_a_file_too(client: Client, imports: 
     assert await query(client, f"SELECT length(s) AS l FROM {table}") == [{"l": 1_048_576}]
 
 
-def test_bytes_in_a_parquet_file_are_refused(app: App, imports: Path, table: str) -> None:
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "unhex('ff') AS s",
+        "['text', unhex('ff')] AS s",
+        ", ".join(["unhex('ff') AS s", *(f"'text' AS a{number}" for number in range(40))]),
+        ", ".join([*(f"'text' AS a{number}" for number in range(40)), "unhex('ff') AS s"]),
+    ],
+    ids=["text", "list", "first of many", "last of many"],
+)
+def test_bytes_in_a_parquet_file_are_refused(app: App, imports: Path, table: str, columns: str) -> None:
     put(app, table, [{"n": 1}])
-    made = _made(app, _export(app, f"{table}.parquet", "parquet", query="SELECT unhex('ff') AS s"))
+    made = _made(app, _export(app, f"{table}.parquet", "parquet", query=f"SELECT {columns}"))
     (imports / made.name).write_bytes(made.read_bytes())
     with pytest.raises(Invalid, match="'s' holds bytes that are not UTF-8"):
         _import(app, made.name, "parquet", table=f"{table}_back")

@@ -8,6 +8,7 @@ from memory_mcp.engines.portal_engine import PortalEngine
 from memory_mcp.families.portals.storage.expressions import FORMATS, INFERENCE_SETTINGS, TEXT_TYPES, quote
 
 _FRACTIONS = re.compile(r"(Nullable\(Float\d+\)|Float\d+|Array\((Nullable\()?Float\d+\)?\))")
+COLUMNS_AT_ONCE = 16  # that one statement checks
 IS_DATE = "ifNull(toString(toDate32OrNull({})) = {}, {} IS NULL)"  # the engine takes 2026-02-30 for a day in March
 _IS_WHOLE = "match(ifNull({}, '0'), '^[+-]?[0-9]+$')"
 
@@ -135,17 +136,28 @@ def unfit_texts(
 ) -> tuple[str | None, str | None]:
     """Of a table's columns of texts, by their types: one with a text of more than so many bytes, and one with bytes
     that are not text."""
-    found: list[str | None] = [None, None]
-    for name, kind in columns.items():
-        if kind not in TEXT_TYPES:
-            continue
-        each = f"arrayJoin({quote(name)})" if kind.startswith("Array(") else quote(name)
-        (row,) = engine.rows(
-            f"SELECT toInt32(max(length(t) > {max_bytes})) AS long, toInt32(max(NOT isValidUTF8(t))) AS bytes "
-            f"FROM (SELECT ifNull({each}, '') AS t FROM {quote(table)})"
-        )
-        found = [found[0] or (name if row["long"] else None), found[1] or (name if row["bytes"] else None)]
-    return found[0], found[1]
+    texts = [(name, kind) for name, kind in columns.items() if kind in TEXT_TYPES]
+    too_long: list[str] = []
+    no_text: list[str] = []
+    for first in range(0, len(texts), COLUMNS_AT_ONCE):
+        some = texts[first : first + COLUMNS_AT_ONCE]
+        checks = [
+            f"toInt32(max({_any_text(name, kind, f'length({{}}) > {max_bytes}')})) AS long{number}, "
+            f"toInt32(max({_any_text(name, kind, 'NOT isValidUTF8({})')})) AS bytes{number}"
+            for number, (name, kind) in enumerate(some)
+        ]
+        (row,) = engine.rows(f"SELECT {', '.join(checks)} FROM {quote(table)}")
+        too_long += [name for number, (name, _) in enumerate(some) if row[f"long{number}"]]
+        no_text += [name for number, (name, _) in enumerate(some) if row[f"bytes{number}"]]
+    return next(iter(too_long), None), next(iter(no_text), None)
+
+
+def _any_text(column: str, kind: str, condition: str) -> str:
+    """Whether a condition holds for the text in a column, or for one in its list."""
+    if kind.startswith("Array("):
+        text = "ifNull(t, '')"
+        return f"arrayExists(t -> {condition.format(text)}, {quote(column)})"
+    return condition.format(f"ifNull({quote(column)}, '')")
 
 
 def first_too_long(engine: PortalEngine, path: str, format_: str, column: str, kind: str, max_bytes: int) -> int:

@@ -143,10 +143,15 @@ def row_count(engine: PortalEngine, table: str, database: str | None = None) -> 
 def drop_unfinished(engine: PortalEngine) -> None:
     """Drop the tables that deletions and imports have not finished because their server stopped. The caller holds the
     portal's lock, and no import is in its last step."""
-    sql = "SELECT name FROM system.tables WHERE database = currentDatabase() AND startsWith(name, {prefix:String})"
-    for prefix in (UNFINISHED_COPY, STAGED_PREFIX):
-        for row in engine.rows(sql, {"prefix": prefix}):
-            drop_table(engine, row["name"])
+    rows = engine.rows(
+        """
+        SELECT name FROM system.tables
+        WHERE database = currentDatabase() AND (startsWith(name, {copy:String}) OR startsWith(name, {staged:String}))
+        """,
+        {"copy": UNFINISHED_COPY, "staged": STAGED_PREFIX},
+    )
+    for row in rows:
+        drop_table(engine, row["name"])
     engine.run(f"DROP DATABASE IF EXISTS {RESTORED} SYNC")
 
 
