@@ -25,7 +25,7 @@ _RULES = (
         r"(SELECT position - 1 AS key, value FROM unnest(:\1__texts::text[]) WITH ORDINALITY AS one(value, position))",
     ),
 )
-_AS_LIST, _AS_TEXTS = "__list", "__texts"  # at the end of a parameter's name
+_AS_NUMBERS, _AS_LIST, _AS_TEXTS = "__numbers", "__list", "__texts"  # at the end of a parameter's name
 
 
 @lru_cache(4096)
@@ -40,6 +40,8 @@ def translate(sql: str, values: Mapping[str, Any]) -> tuple[bytes, list[Any]]:
 
 
 def _value(name: str, values: Mapping[str, Any]) -> Any:
+    if name.endswith(_AS_NUMBERS):  # a JSON list of numbers is an array literal in other brackets
+        return f"{{{values[name.removesuffix(_AS_NUMBERS)][1:-1]}}}"
     if name.endswith(_AS_LIST):
         return json.loads(values[name.removesuffix(_AS_LIST)])
     if name.endswith(_AS_TEXTS):
@@ -64,5 +66,5 @@ def _translate(sql: str) -> tuple[bytes, tuple[str, ...]]:
 
 def _as_array(found: re.Match[str]) -> str:
     """The planner looks up each element of an array; for a subquery it would read the whole table."""
-    type_ = "text" if found[2] == "value" else "bigint"
-    return f"{'<> ALL' if found[1] else '= ANY'} (:{found[3]}{_AS_LIST}::{type_}[])"
+    kind, type_ = (_AS_LIST, "text") if found[2] == "value" else (_AS_NUMBERS, "bigint")
+    return f"{'<> ALL' if found[1] else '= ANY'} (:{found[3]}{kind}::{type_}[])"

@@ -195,21 +195,19 @@ class PostgresTexts:
     ) -> _Matches:
         """How often each candidate contains every phrase. `held`: SQL for whether it may contain a phrase."""
         ranks = [
-            f"CASE WHEN {held[index]} THEN {_cumulative_rank(index, letter, phrase)} ELSE 0 END"
+            f"(CASE WHEN {held[index]} THEN {_cumulative_rank(index, letter, phrase)} ELSE 0 END)::real"
             for index, phrase in enumerate(phrases)
             for letter in self._letters_in_use
         ]
-        rows = self.tx.all(
-            f"SELECT number, length, ARRAY[{', '.join(ranks)}]::float4[] FROM {candidates}",
+        found = self.tx.packed(
+            {"number": ("i8", ["number"]), "length": ("i4", ["length"]), "ranks": ("f4", ranks)},
+            candidates,
             {**values, **{f"term{index}": phrase.query for index, phrase in enumerate(phrases)}},
         )
-        import numpy as np
-
-        shape = (len(rows), len(phrases), len(self._letters_in_use))
-        sums = np.array([row[2] for row in rows], dtype=np.float64).reshape(shape)
+        sums = found["ranks"].reshape(len(found["ranks"]), len(phrases), len(self._letters_in_use))
         return _Matches(
-            np.array([row[0] for row in rows], dtype=np.int64),
-            np.array([row[1] for row in rows], dtype=np.float64),
+            found["number"][:, 0],
+            found["length"][:, 0],
             [self._frequencies(sums[:, index], phrase) for index, phrase in enumerate(phrases)],
         )
 
@@ -218,7 +216,7 @@ class PostgresTexts:
         it comes first."""
         import numpy as np
 
-        sums = np.where(ranks > _ABSENT, np.searchsorted(_SUMS, ranks + 1e-6, side="right"), 0)
+        sums = np.where(ranks > _ABSENT, np.searchsorted(_SUMS, ranks.astype(np.float64) + 1e-6, side="right"), 0)
         sums = sums if phrase.is_word else ranks.astype(np.int64)
         wanted = [letter in (phrase.letters or self._letters_in_use) for letter in self._letters_in_use]
         return np.diff(sums, axis=1, prepend=0) * np.array(wanted)
