@@ -30,8 +30,8 @@ K1, B = 1.2, 0.75  # as in FTS5's bm25
 TYPICAL_LENGTH = 100  # words of a text, where ranks must not depend on others (engines/sqlite/term_frequency.py)
 MIN_IDF = 1e-6  # as in FTS5: of a word that half of all texts contain
 MAX_COUNTED = 5000  # texts that contain a term; beyond, its weight hardly differs
+MAX_LISTED = 50_000  # texts with a phrase that are listed where they are counted
 MIN_RANKED = 700  # matches that are ranked, by the weights of the words they contain
-MASK_BITS = 63  # of a bigint: a bit for each phrase that a candidate contains
 
 _TOTALS = "SELECT texts, tokens FROM word_totals WHERE name = :name"
 
@@ -45,6 +45,7 @@ class PostgresTexts:
     allowed: Allowed | Selected | None
     is_confined: bool
     _counts: dict[Phrase, int] = field(default_factory=dict)  # of all texts that contain a phrase
+    _lists: dict[Phrase, _TextList] = field(default_factory=dict, init=False)  # the allowed texts that contain a phrase
 
     @property
     def numbers(self) -> str:
@@ -100,23 +101,27 @@ class PostgresTexts:
 
     def _count(self, phrases: Sequence[Phrase], limit: int) -> list[int]:
         """How many allowed texts contain each phrase, at most `limit`. Those of all texts go to `_counts`."""
-        containing = f"SELECT number FROM {self.table.name} WHERE words @@ one.query"
+        containing = f"SELECT number, length FROM {self.table.name} WHERE words @@ one.query"
         own, every = f"{containing} {self._allowed_condition()}", "NULL::bigint"
+        listed = f"CASE WHEN count(*) < :limit AND count(*) <= {MAX_LISTED} THEN {_LIST} END"
         if owners := self.table.owners:
-            own = f"SELECT DISTINCT {owners.number} FROM ({containing}) AS found {owners.join}"
+            own, listed = f"SELECT DISTINCT {owners.number} FROM ({containing}) AS found {owners.join}", "NULL::bytea"
         if self.allowed or owners:
             every = f"(SELECT count(*) FROM ({containing} LIMIT {MAX_COUNTED}) AS every)"
         rows = self.tx.all(
             f"""
-            SELECT (SELECT count(*) FROM ({own} LIMIT :limit) AS own), {every}
-            FROM unnest(:phrases::tsquery[]) WITH ORDINALITY AS one(query, index) ORDER BY one.index
+            SELECT own.count, {every}, own.list
+            FROM unnest(:phrases::tsquery[]) WITH ORDINALITY AS one(query, index)
+            CROSS JOIN LATERAL (SELECT count(*), {listed} AS list FROM ({own} LIMIT :limit) AS own) AS own
+            ORDER BY one.index
             """,
             self._allowed_values() | {"phrases": [phrase.query for phrase in phrases], "limit": limit},
         )
-        self._counts.update(
-            (phrase, own if every is None else every) for phrase, (own, every) in zip(phrases, rows, strict=True)
-        )
-        return [own for own, _ in rows]
+        for phrase, (own_count, every_count, packed) in zip(phrases, rows, strict=True):
+            self._counts[phrase] = own_count if every_count is None else every_count
+            if packed is not None:
+                self._lists[phrase] = _TextList.unpacked(packed)
+        return [own_count for own_count, _, _ in rows]
 
     def _owners_containing(
         self, owners: Owners, terms: Sequence[str], among: Sequence[int]
@@ -137,34 +142,36 @@ class PostgresTexts:
 
     def _find_any(self, phrases: Sequence[Phrase], scored: int, limit: int) -> _Matches:
         """The matches that contain the rarest of the first `scored` phrases, and how often each contains every one."""
-        values = self._allowed_values() | {"ranked": self._max_ranked(limit)}
-        rest = [f"words @@ :term{index}::tsquery" for index in range(scored, len(phrases))]
-        if sum(self._counts[phrase] for phrase in phrases[:scored]) <= values["ranked"]:
-            matches = f"{self.table.name} WHERE words @@ :query::tsquery {self._allowed_condition()}"
-            query = words.any_of(phrases[:scored])
-            return self._count_words(matches, values | {"query": query}, phrases, ["TRUE"] * scored + rest)
-        held = [f"terms & {1 << index} <> 0" for index in range(scored)]
-        return self._count_words(
-            f"({self._rarest_matches(scored)}) AS rarest JOIN {self.table.name} USING (number, length)",
-            values | self._idf_values(phrases[:scored]),
-            phrases,
-            [*held[:MASK_BITS], *["TRUE"] * (scored - MASK_BITS), *rest],
-        )
+        candidates = self._rarest_matches(phrases[:scored], self._max_ranked(limit))
+        source = f"{self.table.name} WHERE number = ANY (:numbers::bigint[])"
+        return self._count_words(source, {"numbers": candidates.tolist()}, phrases)
 
-    def _rarest_matches(self, scored: int) -> str:
-        """SQL for the texts with the rarest phrases, each looked up in the index: to ask each text for each phrase
-        takes ten times as long."""
-        containing = " UNION ALL ".join(
-            f"""
-            SELECT number, length, {1 << index if index < MASK_BITS else 0}::bigint AS term, :idf{index}::float8 AS idf
-            FROM {self.table.name} WHERE words @@ :term{index}::tsquery {self._allowed_condition()}
-            """
-            for index in range(scored)
-        )
-        return f"""
-            SELECT number, length, bit_or(term) AS terms FROM ({containing}) AS containing
-            GROUP BY number, length ORDER BY sum(idf) DESC, length LIMIT :ranked
-        """
+    def _rarest_matches(self, phrases: Sequence[Phrase], limit: int) -> Numbers:
+        """The allowed texts with the rarest phrases, short ones first."""
+        import numpy as np
+
+        lists = self._lists_of(phrases, limit)
+        numbers, places = np.unique(np.concatenate([one.numbers for one in lists]), return_inverse=True)
+        if len(numbers) <= limit:
+            return numbers
+        idfs = np.repeat([self._idf(phrase) for phrase in phrases], [len(one.numbers) for one in lists])
+        lengths = np.zeros(len(numbers))
+        lengths[places] = np.concatenate([one.lengths for one in lists])
+        best: Numbers = np.lexsort((lengths, -np.bincount(places, idfs)))[:limit]
+        return numbers[best]
+
+    def _lists_of(self, phrases: Sequence[Phrase], limit: int) -> list[_TextList]:
+        """The allowed texts that contain each phrase; of a single one, `limit` of them are enough."""
+        for phrase in phrases:
+            if phrase not in self._lists:
+                containing = f"SELECT number, length FROM {self.table.name} WHERE words @@ :query::tsquery"
+                shortest = "ORDER BY length LIMIT :limit" if len(phrases) == 1 else ""
+                [(packed,)] = self.tx.all(
+                    f"SELECT {_LIST} FROM ({containing} {self._allowed_condition()} {shortest}) AS found",
+                    self._allowed_values() | {"query": phrase.query, "limit": limit},
+                )
+                self._lists[phrase] = _TextList.unpacked(packed or b"")
+        return [self._lists[phrase] for phrase in phrases]
 
     def _find_matches(self, query: str, phrases: Sequence[Phrase], limit: int) -> _Matches:
         """The matches of a tsquery that contain the rarest phrases, and how often each contains every one."""
@@ -179,23 +186,19 @@ class PostgresTexts:
         """
         return self._count_words(
             f"({candidates}) AS candidates",
-            self._allowed_values() | self._idf_values(phrases) | {"query": query, "ranked": self._max_ranked(limit)},
+            self._allowed_values()
+            | {f"idf{index}": self._idf(phrase) for index, phrase in enumerate(phrases)}
+            | {"query": query, "ranked": self._max_ranked(limit)},
             phrases,
-            ["TRUE"] * len(phrases),
         )
-
-    def _idf_values(self, phrases: Sequence[Phrase]) -> dict[str, float]:
-        return {f"idf{index}": self._idf(phrase) for index, phrase in enumerate(phrases)}
 
     def _max_ranked(self, limit: int) -> int:
         return max(MIN_RANKED, 3 * limit) * (TEXTS_PER_OWNER if self.table.owners else 1)
 
-    def _count_words(
-        self, candidates: str, values: Mapping[str, Any], phrases: Sequence[Phrase], held: Sequence[str]
-    ) -> _Matches:
-        """How often each candidate contains every phrase. `held`: SQL for whether it may contain a phrase."""
+    def _count_words(self, candidates: str, values: Mapping[str, Any], phrases: Sequence[Phrase]) -> _Matches:
+        """How often each candidate contains every phrase."""
         ranks = [
-            f"(CASE WHEN {held[index]} THEN {_cumulative_rank(index, letter, phrase)} ELSE 0 END)::real"
+            f"{_cumulative_rank(index, letter, phrase)}::real"
             for index, phrase in enumerate(phrases)
             for letter in self._letters_in_use
         ]
@@ -300,6 +303,24 @@ class PostgresTexts:
         if isinstance(self.allowed, Selected):
             return dict(self.allowed.values)
         return {"flags": self.allowed.flags} if self.allowed else {}
+
+
+_LIST = "string_agg(int8send(number) || int4send(length), ''::bytea)"  # of texts, as _TextList reads it
+
+
+@dataclass(frozen=True)
+class _TextList:
+    """Texts that contain a phrase."""
+
+    numbers: Numbers
+    lengths: NDArray[np.int32]
+
+    @classmethod
+    def unpacked(cls, packed: bytes) -> _TextList:
+        import numpy as np
+
+        found = np.frombuffer(packed, [("number", ">i8"), ("length", ">i4")])
+        return cls(found["number"].astype(np.int64), found["length"].astype(np.int32))
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ class _ListDumper(Dumper):
     format = Format.TEXT
 
     def dump(self, obj: Any) -> bytes:
+        if set(map(type, obj)) == {int}:
+            return f"{{{str(obj)[1:-1]}}}".encode()
         return f"{{{','.join(map(_element, obj))}}}".encode()
 
 
