@@ -21,6 +21,7 @@ from memory_mcp.engines.sqlite import Database
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.transactions import SharedDatabase
 
+SHARED_BUFFERS = "1GB"  # of a durable server: PostgreSQL's 128 MB do not hold the words of 100,000 notes
 ENGINES = tuple(os.environ.get("MEMORY_TEST_ENGINES", "sqlite").split(","))
 _TABLES = """
     SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables
@@ -47,6 +48,11 @@ def running_server(*, is_durable: bool = False, stored_in: Path | None = None) -
 
     folder = stored_in or Path(tempfile.mkdtemp(prefix="mmcp-postgres-"))
     folder.chmod(0o755)  # as root it runs as another user
+    if is_durable:
+        server = get_server(folder / "data", cleanup_mode="stop")
+        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+            connection.execute(f"ALTER SYSTEM SET shared_buffers = '{SHARED_BUFFERS}'".encode())
+        server.cleanup()  # it counts from the next start on
     server = get_server(folder / "data", cleanup_mode="stop" if stored_in else "delete")
     try:
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
