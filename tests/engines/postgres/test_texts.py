@@ -118,7 +118,7 @@ def test_short_texts_with_the_rarest_words_are_ranked(
     for rare in (terms, terms[:1]):
         every = " & ".join(words.phrase(term).query for term in rare)
         sql = "SELECT number, length FROM notes_words WHERE words @@ :query::tsquery ORDER BY length"
-        lengths = dict(both[1].all(sql, {"query": every}))
+        lengths: dict[int, int] = dict(both[1].all(sql, {"query": every}))
         shortest = list(lengths.values())[: 3 * limit]
         assert len(lengths) > len(shortest) == 3 * limit
         found = postgres.best(rare, terms, limit).bm25
