@@ -44,7 +44,10 @@ def test_a_word_in_no_memory_has_average_weight() -> None:
 
 def test_common_words_count_only_among_many_memories() -> None:
     assert ranking.common_from(10) == 11
-    assert ranking.common_from(10_000) == 501
+    assert ranking.common_from(999) == 1000
+    assert ranking.common_from(1000) == 201
+    assert ranking.common_from(10_000) == 1001
+    assert ranking.common_from(100_000) == 5001
 
 
 def test_a_word_only_in_the_context_counts_less() -> None:

@@ -1,7 +1,7 @@
 """Search in notes: the hits of search_index, ordered by importance and supersession too."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from memory_mcp.engines.transactions import Read
@@ -81,7 +81,7 @@ class NoteSearch:
         if newer:
             order, late = self._successors_first(tx, order, newer)
             if late:
-                candidates = replace(candidates, near=search.near(tx, {*late, *order}))
+                candidates = search.with_texts(tx, candidates, {*late, *order})
                 parts |= {seq: candidates.parts(seq, one) for seq, one in ranking_facts.importances(tx, late).items()}
         page = order[self.query.offset : self.query.end + 1]
         near = candidates.near

@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_mcp.services.search import sign_bits
-from memory_mcp.services.search.ranking import CosineStatistics
+from memory_mcp.services.search.ranking import MEAN_SHARE, CosineStatistics
 from memory_mcp.services.search.vectors import Bits, Floats, Numbers
 
 MIN_CANDIDATES = 4096  # whose cosines are computed, of those that are estimated to be the nearest
 CANDIDATES_SHARE = 50  # at least one of so many vectors is a candidate
+MAX_CENTRED = 512  # vectors whose mean stands for that of all
 SAMPLED = 4096  # vectors whose cosines give the mean and deviation of all
 
 
@@ -60,6 +61,15 @@ class Cosines(ABC):
             found = list(dict.fromkeys(self.owners[best[order]].tolist()))
             if len(found) >= limit or wanted >= count or len(order) < wanted:
                 return found[:limit]
+
+    def row(self, owner: int, chunk: int) -> int:
+        return self.rows_of[owner][chunk]
+
+    def sample(self, rows: Numbers | None) -> Numbers:
+        """Some of these rows, or of all, that stand for them."""
+        count = len(self.owners) if rows is None else len(rows)
+        step = max(1, -(-count // MAX_CENTRED))
+        return np.arange(0, count, step) if rows is None else rows[::step]
 
     def rows_allowed(self, flags: bytes) -> Numbers:
         """The rows of the memories whose byte is set; the last byte is for all memories beyond."""
@@ -176,3 +186,17 @@ def _best(values: Floats, wanted: int) -> Numbers:
         among = high if len(high) >= wanted else values
     lowest = np.partition(among, len(among) - wanted)[len(among) - wanted]
     return np.flatnonzero(values >= lowest)
+
+
+def centred(
+    query: Floats, usual: CosineStatistics, sampled: Floats, background: Floats
+) -> tuple[Floats, CosineStatistics]:
+    """A query without half of what all texts have in common, and how near texts usually are to it. A text that is a
+    little near to every query, such as an empty phrase, comes later by that.
+
+    `sampled`: the vectors of some of the texts whose cosines `usual` is of. `background`: those of unrelated ones, so
+    that a few texts are enough.
+    """
+    vector = query - np.float32(MEAN_SHARE) * np.concatenate((sampled, background)).mean(axis=0, dtype=np.float32)
+    before, after = (CosineStatistics.of(sampled @ one, background @ one) for one in (query, vector))
+    return vector, usual.changed(before, after)

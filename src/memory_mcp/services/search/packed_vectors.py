@@ -92,6 +92,10 @@ class PackedVectors:
         products = [vectors @ queries[0]] if len(queries) == 1 else np.stack(queries) @ vectors.T
         return [KnownCosines(owners, self._rows_of, values) for values in products]
 
+    def at(self, rows: Numbers) -> Floats:
+        """The vectors of these rows of the cosines."""
+        return self._arrays.vectors[rows]
+
     def _append(self, owners: Sequence[int], vectors: Floats) -> None:
         start, end = self._count, self._count + len(owners)
         if end > len(self._arrays.owners):

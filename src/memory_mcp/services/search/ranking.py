@@ -18,6 +18,8 @@ COVERED_SHARE = 0.85  # of a lexical score; the shares add up to less than 1, wh
 BEST_SHARE = 0.10  # a larger share finds less: docs/decisions/0002-relevance.md
 
 MIN_COMMON_SHARE = 0.05  # of memories; a word in more of them is common
+MIN_COMMON = 1000  # a word in no more memories is not common either,
+MAX_COMMON_SHARE = 0.20  # unless these are a larger share of all
 MIN_MEMORIES_FOR_COMMON = 1000  # with fewer memories, common words are not ignored
 
 COSINE_WEIGHT, LEXICAL_WEIGHT, IMPORTANCE_WEIGHT = 0.55, 0.35, 0.10  # the notes spec's blend
@@ -25,9 +27,14 @@ COSINE_WEIGHT, LEXICAL_WEIGHT, IMPORTANCE_WEIGHT = 0.55, 0.35, 0.10  # the notes
 DEFAULT_IMPORTANCE = 0.5  # of a text without one
 
 UNRELATED = 0.25  # the cosine part of a note that is as near to a query as any other
-PER_Z = 0.07  # added for each deviation above that
-PER_CONTEXT_Z = 0.07  # added for each deviation of the note together with the one before it
-SESSION_SHARE = 0.6  # of the distance to the best session that a note's score is reduced by
+PER_Z = 0.08  # added for each deviation above that
+PER_CONTEXT_Z = 0.06  # added for each deviation of the note together with the one before it
+PER_ANSWER_Z = 0.08  # the same, if the one before it is a question
+QUESTION_REDUCTION = 0.10  # of the cosine part of a note that is a question, if the query is one
+MEAN_SHARE = 0.5  # of the mean of all vectors that is subtracted from the vector of a query
+CONTEXT_WORDS = 2 / 3  # of what words of the note before cover, by their degree in the index
+ANSWER_WORDS = 1.25  # the same, if that note is a question
+SESSION_SHARE = 0.5  # of the distance to the best session that a note's score is reduced by
 SESSION_HITS = 2  # the best of a session, whose mean says how well the session fits a query
 RELATED = 1.0  # deviations from which on a vector alone makes a note a candidate
 MAX_PAUSE = timedelta(minutes=30)  # between a text and the next one of its session, which it is the context of
@@ -54,6 +61,12 @@ class CosineStatistics:
         squares += float(background @ background)
         return cls(mean, max(math.sqrt(max(0.0, squares / count - mean**2)), 0.01))
 
+    def changed(self, before: "CosineStatistics", after: "CosineStatistics") -> "CosineStatistics":
+        """As those of a sample have changed."""
+        return CosineStatistics(
+            self.mean + after.mean - before.mean, self.deviation * after.deviation / before.deviation
+        )
+
     def z(self, cosine: float) -> float:
         return (cosine - self.mean) / self.deviation
 
@@ -71,9 +84,17 @@ def fits(floor: "RelevanceFloor", nearest: float, count: int, background: "Float
     return closeness(floor, [nearest], background)[0] >= wanted
 
 
-def cosine_part(own: float, context: float) -> float:
-    """Nearness in meaning, in [0, 1], from the deviations of a note and of the note with the one before it."""
-    return min(1.0, max(0.0, UNRELATED + PER_Z * own + PER_CONTEXT_Z * context))
+def cosine_part(own: float, context: float, *, is_answer: bool = False, is_asked_back: bool = False) -> float:
+    """Nearness in meaning, in [0, 1], from the deviations of a note and of the note with the one before it.
+    `is_answer`: that one is a question. `is_asked_back`: the note is a question itself, as the query is."""
+    per_context = PER_ANSWER_Z if is_answer else PER_CONTEXT_Z
+    reduction = QUESTION_REDUCTION if is_asked_back else 0.0
+    return min(1.0, max(0.0, UNRELATED + PER_Z * own + per_context * context - reduction))
+
+
+def covered_with_context(covered: float, by_context: float, *, is_answer: bool) -> float:
+    """The share of a query that a note covers, if so much of it is covered by words of the note before alone."""
+    return min(1.0, covered + by_context * ((ANSWER_WORDS if is_answer else CONTEXT_WORDS) - 1))
 
 
 def session_distances(scores: Mapping[int, float], sessions: Mapping[int, str]) -> dict[int, float]:
@@ -134,4 +155,6 @@ def blend(lexical_score: float, cosine: float) -> float:
 
 def common_from(documents: int) -> int:
     """The number of memories from which on a word is common."""
-    return int(documents * MIN_COMMON_SHARE) + 1 if documents >= MIN_MEMORIES_FOR_COMMON else documents + 1
+    if documents < MIN_MEMORIES_FOR_COMMON:
+        return documents + 1
+    return int(max(documents * MIN_COMMON_SHARE, min(documents * MAX_COMMON_SHARE, MIN_COMMON))) + 1

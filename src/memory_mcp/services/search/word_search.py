@@ -60,16 +60,21 @@ class SingleTermIndex(ABC):
 class Matches:
     bm25: Mapping[int, float] = field(default_factory=dict)
     covered: Mapping[int, float] = field(default_factory=dict)  # the share of the query that each contains
+    by_context: Mapping[int, float] = field(default_factory=dict)  # of that, what only the text before it contains
     notice: str | None = None
 
     def cover(self, share: float) -> bool:
         """Whether one of them contains this share of the query."""
         return any(covered >= share for covered in self.covered.values())
 
-    def scores(self) -> dict[int, float]:
-        """How well words match, in [0, 1]."""
+    def scores(self, answers: Collection[int] = ()) -> dict[int, float]:
+        """How well words match, in [0, 1]. `answers`: those that come after a question."""
         best = max(self.bm25.values(), default=0.0)
-        return {id_: ranking.lexical(self.covered[id_], bm25, best) for id_, bm25 in self.bm25.items()}
+        return {id_: ranking.lexical(self._covered(id_, answers), bm25, best) for id_, bm25 in self.bm25.items()}
+
+    def _covered(self, id_: int, answers: Collection[int]) -> float:
+        by_context = self.by_context.get(id_, 0.0)
+        return ranking.covered_with_context(self.covered[id_], by_context, is_answer=id_ in answers)
 
 
 def by_words(index: WordIndex, query: str, limit: int, *, falls_back: bool = False) -> Matches:
@@ -94,7 +99,11 @@ def _by_terms(index: WordIndex, terms: Sequence[str], limit: int) -> Matches:
     counts = _counts(index, terms, documents)
     best = index.best(_rarest(counts, at_least=limit), [term for term, count in counts.items() if count], limit)
     holders = [(count, best.holders.get(term, {})) for term, count in counts.items()]
-    return Matches(best.bm25, ranking.coverage(best.bm25, documents, holders))
+    covered = ranking.coverage(best.bm25, documents, holders)
+    if all(far == 1.0 for _, held in holders for far in held.values()):
+        return Matches(best.bm25, covered)
+    in_context = [(count, {id_: far for id_, far in held.items() if far < 1.0}) for count, held in holders]
+    return Matches(best.bm25, covered, ranking.coverage(best.bm25, documents, in_context))
 
 
 def _counts(index: WordIndex, terms: Sequence[str], documents: int) -> Mapping[str, int]:

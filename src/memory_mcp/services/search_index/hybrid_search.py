@@ -1,7 +1,7 @@
 """Search by words and by vectors at once: which texts are candidates, and the parts of each one's score."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from memory_mcp.engines.texts import Allowed
 from memory_mcp.engines.transactions import Read
@@ -9,6 +9,8 @@ from memory_mcp.services.embedding.chunks import chunks
 from memory_mcp.services.search import ranking, snippets, word_search
 from memory_mcp.services.search.word_search import Matches
 from memory_mcp.services.search_index.embedding_queue import embedded_text
+from memory_mcp.services.search_index.storage import questions
+from memory_mcp.services.search_index.storage.questions import Questions
 from memory_mcp.services.search_index.storage.words import TextWordIndex
 from memory_mcp.services.search_index.tables import Tables
 from memory_mcp.services.search_index.vector_search import Nearness, QueryVector, VectorSearch
@@ -25,6 +27,7 @@ ScoreParts = tuple[float | None, float | None, float]
 class Candidates:
     lexical: Mapping[int, float] | None  # None: not searched by words
     near: Nearness
+    cosines: Mapping[int, float] = field(default_factory=dict)  # of those with a vector, in [0, 1]
     notice: str | None = None
 
     @property
@@ -33,7 +36,7 @@ class Candidates:
 
     def parts(self, seq: int, importance: float) -> ScoreParts:
         """The parts of the score, rounded, so that the formula holds exactly for the shown values."""
-        cosine = self.near.scores.get(seq)
+        cosine = self.cosines.get(seq)
         return (
             None if cosine is None else round(cosine, DIGITS),
             None if self.lexical is None else round(self.lexical.get(seq, 0.0), DIGITS),
@@ -58,20 +61,43 @@ class HybridSearch:
 
     def candidates(self, tx: Read) -> Candidates:
         if self.ignores_words:
-            return Candidates(None, self.near(tx, ()))
+            near = self._near(tx, ())
+            return Candidates(None, near, self._cosines(near, self._questions(tx, near.deviations)))
         matches = self._by_words(tx)
-        near = self.near(tx, matches.bm25)
-        lexical = matches.scores()
-        if not (near.has_fit or matches.cover(ranking.MIN_COVERED)):
-            lexical = {seq: score for seq, score in lexical.items() if seq not in near.scores}  # those without a vector
-        return Candidates(lexical, near, matches.notice)
+        near = self._near(tx, matches.bm25)
+        found = self._questions(tx, {*matches.bm25, *near.deviations})
+        lexical = matches.scores(found.answers)
+        if not (near.has_fit or matches.cover(ranking.MIN_COVERED)):  # those without a vector
+            lexical = {seq: score for seq, score in lexical.items() if seq not in near.deviations}
+        return Candidates(lexical, near, self._cosines(near, found), matches.notice)
 
-    def near(self, tx: Read, candidates: Collection[int]) -> Nearness:
+    def with_texts(self, tx: Read, candidates: Candidates, seqs: Collection[int]) -> Candidates:
+        """The same with the nearness of these texts, too."""
+        near = self._near(tx, seqs)
+        cosines = self._cosines(near, self._questions(tx, near.deviations))
+        return replace(candidates, near=near, cosines=cosines)
+
+    def _near(self, tx: Read, candidates: Collection[int]) -> Nearness:
         if self.vector is None:
             return Nearness()
         flags = self.allowed.flags if self.allowed else None
         limit = max(MAX_BY_VECTOR, self.wanted + 1)
         return self.vectors.near(tx, self.vector, candidates, flags, limit, is_partial=self.is_partial)
+
+    def _questions(self, tx: Read, seqs: Collection[int]) -> Questions:
+        return questions.among(tx, self.tables, seqs) if seqs else Questions()
+
+    def _cosines(self, near: Nearness, found: Questions) -> dict[int, float]:
+        asks = questions.is_question(self.text)
+        return {
+            seq: ranking.cosine_part(
+                of_text.own,
+                of_text.with_context,
+                is_answer=seq in found.answers,
+                is_asked_back=asks and seq in found.asking,
+            )
+            for seq, of_text in near.deviations.items()
+        }
 
     def _by_words(self, tx: Read) -> Matches:
         index = TextWordIndex(tx, self.tables, self.allowed, self.is_confined)

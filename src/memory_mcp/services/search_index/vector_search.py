@@ -22,7 +22,7 @@ from memory_mcp.services.search_index.vector_file import VectorFile
 
 if TYPE_CHECKING:
     from memory_mcp.services.search.cosines import Cosines
-    from memory_mcp.services.search.vectors import Floats
+    from memory_mcp.services.search.vectors import Floats, Numbers
 
 log = logging.getLogger(__name__)
 
@@ -52,15 +52,33 @@ class QueryVector:
 
 
 @dataclass(frozen=True)
+class Deviations:
+    """How much nearer to a query than usual a text is, in standard deviations."""
+
+    own: float
+    with_context: float  # together with the text before it; the same if there is none
+
+    @property
+    def highest(self) -> float:
+        return max(self.own, self.with_context)
+
+
+@dataclass(frozen=True)
 class Nearness:
     """The result of a search by vectors."""
 
-    scores: dict[int, float] = field(default_factory=dict)  # of each candidate that has a vector, in [0, 1]
+    deviations: dict[int, Deviations] = field(default_factory=dict)  # of each candidate that has a vector
     nearest: list[int] = field(default_factory=list)  # none if nothing fits
     related: list[int] = field(default_factory=list)  # of those, the ones near enough to be candidates
     chunks: dict[int, int] = field(default_factory=dict)  # which chunk of each candidate is nearest
     has_fit: bool = True  # False: even the nearest text is not related to the query
     closeness: dict[int, float] = field(default_factory=dict)  # of each candidate, for a model with a floor
+
+
+@dataclass(frozen=True)
+class ComparedVectors:
+    cosines: "Sequence[Cosines]"  # for each query
+    vectors_at: "Callable[[Numbers], Floats]"  # the vectors of these rows of the cosines
 
 
 class SpaceChanged(Exception):
@@ -132,29 +150,54 @@ class VectorSearch:
         `is_partial`: other searches for the same query look at the other texts. Raises SpaceChanged."""
         from memory_mcp.services.search.vectors import unpack
 
-        vector, space = query.vector, query.space
-        background = unpack(self._background(tx, space)).reshape(-1, space.dimensions) @ vector
-        with self._cosines(tx, space, [vector]) as (cosines,):
+        space = query.space
+        background = unpack(self._background(tx, space)).reshape(-1, space.dimensions)
+        unrelated = background @ query.vector
+        with self._compared(tx, space, [query.vector]) as compared:
+            (cosines,) = compared.cosines
             rows = None if flags is None else cosines.rows_allowed(flags)
-            usual = cosines.statistics(rows, background)
             count = len(cosines.owners) if rows is None or is_partial else len(rows)
             nearest = cosines.nearest(limit, rows)
             found = cosines.of({*candidates, *nearest})
-        own = {seq: usual.z(cosine) for seq, (cosine, _) in found.items()}
-        context = {seq: usual.z(cosine) for seq, cosine in self._context(tx, list(found), vector).items()}
-        scores = {seq: ranking.cosine_part(z, context.get(seq, z)) for seq, z in own.items()}
+            deviations = self._deviations(tx, compared, query.vector, rows, background, found)
         chunks = {seq: chunk for seq, (_, chunk) in found.items()}
         floor = floor_of(space)
         cosines_found = [cosine for cosine, _ in found.values()]
-        closeness = dict(zip(found, ranking.closeness(floor, cosines_found, background), strict=True)) if floor else {}
+        closeness = dict(zip(found, ranking.closeness(floor, cosines_found, unrelated), strict=True)) if floor else {}
         near = {seq: found[seq][0] for seq in nearest}
-        has_fit = floor is None or self._has_fit(tx, floor, near, count, background)
+        has_fit = floor is None or self._has_fit(tx, floor, near, count, unrelated)
         if floor and near and has_fit and not candidates:
             has_fit = not query.is_meaningless(max(near.values()))
         if not has_fit:
-            return Nearness(scores, chunks=chunks, has_fit=False, closeness=closeness)
-        related = [seq for seq in nearest if max(own[seq], context.get(seq, own[seq])) >= ranking.RELATED]
-        return Nearness(scores, nearest, related, chunks, closeness=closeness)
+            return Nearness(deviations, chunks=chunks, has_fit=False, closeness=closeness)
+        related = [seq for seq in nearest if deviations[seq].highest >= ranking.RELATED]
+        return Nearness(deviations, nearest, related, chunks, closeness=closeness)
+
+    def _deviations(
+        self,
+        tx: Read,
+        compared: "ComparedVectors",
+        query: "Floats",
+        rows: "Numbers | None",
+        background: "Floats",
+        found: Mapping[int, tuple[float, int]],
+    ) -> dict[int, Deviations]:
+        """Of texts by their nearest chunks, from a query without what all texts that may be found have in common."""
+        import numpy as np
+
+        from memory_mcp.services.search.cosines import centred
+
+        (cosines,) = compared.cosines
+        sample = cosines.sample(rows)
+        own_rows = np.array([cosines.row(seq, chunk) for seq, (_, chunk) in found.items()], dtype=np.int64)
+        vectors = compared.vectors_at(np.concatenate((sample, own_rows)))
+        usual = cosines.statistics(rows, background @ query)
+        query, usual = centred(query, usual, vectors[: len(sample)], background)
+        own = {
+            seq: usual.z(cosine) for seq, cosine in zip(found, (vectors[len(sample) :] @ query).tolist(), strict=True)
+        }
+        context = {seq: usual.z(cosine) for seq, cosine in self._context(tx, list(found), query).items()}
+        return {seq: Deviations(z, context.get(seq, z)) for seq, z in own.items()}
 
     def _background(self, tx: Read, space: Space) -> bytes:
         """Raises SpaceChanged."""
@@ -189,9 +232,10 @@ class VectorSearch:
             return {}
         from memory_mcp.services.search.vectors import unpack
 
-        with self._cosines(tx, space, [unpack(vector) for vector in firsts.values()]) as found:
+        with self._compared(tx, space, [unpack(vector) for vector in firsts.values()]) as compared:
             near = {
-                seq: _near_first_chunk(cosines, seq, min_cosine) for seq, cosines in zip(firsts, found, strict=True)
+                seq: _near_first_chunk(cosines, seq, min_cosine)
+                for seq, cosines in zip(firsts, compared.cosines, strict=True)
             }
         return {seq: self._near_whole(tx, seq, others, min_cosine) for seq, others in near.items()}
 
@@ -208,17 +252,18 @@ class VectorSearch:
         return {other: cosine for other, cosine in whole.items() if cosine >= min_cosine}
 
     @contextmanager
-    def _cosines(self, tx: Read, space: Space, queries: "Sequence[Floats]") -> Iterator["Sequence[Cosines]"]:
-        """For each query, the cosine of every chunk of every text. Valid until the block ends."""
+    def _compared(self, tx: Read, space: Space, queries: "Sequence[Floats]") -> Iterator["ComparedVectors"]:
+        """Every chunk of every text, compared with each query. Valid until the block ends."""
         from memory_mcp.services.search.vectors import pack
 
         if tx.multiplies_vectors and not self._budget.admits(self._cache):
-            yield [self._table.all_cosines(tx, pack(query)) for query in queries]
+            found = [self._table.all_cosines(tx, pack(query)) for query in queries]
+            yield ComparedVectors(found, partial(self._table.vectors_at, tx, found[0], space.dimensions))
             return
         self._load(tx, space)
         changed = partial(self._table.changed, tx)
         with self._cache.vectors(vector_file.origin(tx, space), space.dimensions, changed) as packed:
-            yield packed.cosines_of(queries)
+            yield ComparedVectors(packed.cosines_of(queries), packed.at)
         if tx.multiplies_vectors:
             self._budget.record_use(self._cache)
 

@@ -13,6 +13,7 @@ from memory_mcp.services.search_index.tables import Tables
 
 if TYPE_CHECKING:
     from memory_mcp.services.search.cosines import Cosines
+    from memory_mcp.services.search.vectors import Floats, Numbers
 
 MAX_CHUNKS = 1 << 16  # of a text
 CHANGES_PER_PAGE = 1000
@@ -112,6 +113,25 @@ class VectorTable:
         )
         order = numbers.argsort()
         return KnownCosines.sorted(numbers[order] // MAX_CHUNKS, cosines[order])
+
+    def vectors_at(self, tx: Read, cosines: "Cosines", dimensions: int, rows: "Numbers") -> "Floats":
+        """The vectors of these rows of what `all_cosines` has returned."""
+        import numpy as np
+
+        owners = cosines.owners[rows]
+        chunks = rows - cosines.owners.searchsorted(owners)
+        places = (owners * MAX_CHUNKS + chunks).tolist()
+        found = tx.all(
+            f"""
+            SELECT {self.tables.owner} * {MAX_CHUNKS} + part, vector FROM {self.tables.vectors}
+            WHERE {self.tables.owner} IN (SELECT CAST(value AS BIGINT) FROM json_each(:owners))
+                AND {self.tables.owner} * {MAX_CHUNKS} + part IN (SELECT CAST(value AS BIGINT) FROM json_each(:places))
+            """,
+            {"owners": json.dumps(sorted(set(owners.tolist()))), "places": json.dumps(places)},
+        )
+        vectors = dict(found)
+        packed = b"".join(vectors[place] for place in places)
+        return np.frombuffer(packed, dtype="<f4").reshape(len(places), dimensions)
 
     def chunks(self, tx: Read, seq: int) -> list[Packed]:
         rows = tx.all(
