@@ -179,6 +179,9 @@ bench-by-itself: setup ## Measure what hooks put in front of a model, on LoCoMo 
 bench-recall: setup ## Measure recall of the search in notes, on LoCoMo (LOCOMO_PATH)
 	$(BIN)/python -m benchmarks.recall $(ARGS)
 
+bench-retrieval: setup ## Measure recall of the search in notes on other public sets (ARGS="--beir FOLDER", ARGS="--realtalk FOLDER")
+	$(BIN)/python -m benchmarks.retrieval $(ARGS)
+
 bench-install: setup ## Measure each way to install, and other memory servers in the same run (needs the package registries)
 	$(BIN)/python -m benchmarks.install $(ARGS)
 

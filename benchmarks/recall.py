@@ -6,6 +6,7 @@ answer it: recall@k is the share of them among the first k found, averaged over 
 
 import argparse
 import json
+import math
 import os
 import re
 import statistics
@@ -35,6 +36,7 @@ PLAIN, EMBEDDER = "plain FTS5", "embedder alone"
 MODES = {LEXICAL: "lexical", SEMANTIC: "semantic", HYBRID: "hybrid"}
 DEPTHS = (5, 10, 20)
 MAX_HITS = max(DEPTHS)
+NDCG_DEPTH = 10
 STALLED_S = 120.0  # in which no note got its vector
 
 LOCOMO = Path(__file__).parents[2] / "shared" / "data" / "locomo10.json"
@@ -62,8 +64,9 @@ STOP_WORDS = frozenset(_STOP_WORDS.split())
 @dataclass(frozen=True)
 class Turn:
     id: str
-    session: str
+    session: str | None
     text: str
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,13 @@ class Answer:
         return len(self.question.evidence.intersection(self.found[:depth])) / len(self.question.evidence)
 
     @property
+    def ndcg(self) -> float:
+        """Normalised discounted cumulative gain of the first ten."""
+        gains = [1 / math.log2(rank + 1) for rank in range(1, NDCG_DEPTH + 1)]
+        found = (gain for gain, turn in zip(gains, self.found, strict=False) if turn in self.question.evidence)
+        return sum(found) / sum(gains[: len(self.question.evidence)])
+
+    @property
     def reciprocal_rank(self) -> float:
         ranks = (rank for rank, turn in enumerate(self.found, start=1) if turn in self.question.evidence)
         return 1 / next(ranks, float("inf"))
@@ -109,12 +119,12 @@ def main() -> None:
         if options.postgres:  # for the server, and for the command line
             os.environ["MEMORY_MCP_DATABASE_URL"] = stack.enter_context(running_server())
             os.environ["MEMORY_MCP_FAMILIES"] = "notes"
-        status = _status(Path(folder))
+        status = model_status(Path(folder))
         if not status["installed"]:
             raise SystemExit("The built-in model is not installed. Run `memory-mcp models pull` once.")
-        _introduce(conversations, status["model"])
+        introduce("LoCoMo", conversations, status["model"])
         answers = measure(conversations, Path(folder), Builtin(Path(status["folder"])))
-    _print_answers(answers)
+    print_answers(answers)
     goals = {} if options.conversations else _goals(answers)
     print()
     for goal, is_met in goals.items():
@@ -167,7 +177,8 @@ def plain_fts5(conversation: Conversation) -> Finder:
     db = apsw.Connection(":memory:")
     db.execute("CREATE VIRTUAL TABLE turns USING fts5(id UNINDEXED, text, tokenize = 'porter unicode61')")
     db.executemany(
-        "INSERT INTO turns (id, text) VALUES (?, ?)", [(turn.id, turn.text) for turn in conversation.utterances]
+        "INSERT INTO turns (id, text) VALUES (?, ?)",
+        [(turn.id, f"{turn.title} {turn.text}") for turn in conversation.utterances],
     )
 
     def find(question: str) -> list[str]:
@@ -182,7 +193,7 @@ def plain_fts5(conversation: Conversation) -> Finder:
 
 def embedder_alone(embedder: Builtin, conversation: Conversation) -> Finder:
     """The nearest by exact cosine, each turn by itself."""
-    vectors = embedder.documents([turn.text for turn in conversation.utterances])
+    vectors = embedder.documents([f"{turn.title}\n{turn.text}".strip() for turn in conversation.utterances])
 
     def find(question: str) -> list[str]:
         nearest = np.argsort(-(vectors @ embedder.query(question)), kind="stable")[:MAX_HITS]
@@ -206,14 +217,14 @@ def write_notes(server: ServerProcess, conversation: Conversation) -> dict[str, 
     """Each turn as a note, in order. The turns by the ids of their notes."""
     utterances = {}
     for turn in conversation.utterances:
-        note = {"content": turn.text, "namespace": conversation.name}
+        note = {"content": turn.text, "namespace": conversation.name} | ({"title": turn.title} if turn.title else {})
         utterances[server.answer("memory_create", note, session=turn.session)["id"]] = turn.id
     return utterances
 
 
 def wait_for_vectors(data_dir: Path) -> None:
     waiting, since = float("inf"), time.monotonic()
-    while (status := _status(data_dir))["queue_size"]:
+    while (status := model_status(data_dir))["queue_size"]:
         if status["queue_size"] < waiting:
             waiting, since = status["queue_size"], time.monotonic()
         if time.monotonic() - since > STALLED_S:
@@ -223,7 +234,7 @@ def wait_for_vectors(data_dir: Path) -> None:
         raise SystemExit(f"Only {status['total_with_embedding']} of {status['total']} notes got their vectors.")
 
 
-def _status(data_dir: Path) -> dict[str, Any]:
+def model_status(data_dir: Path) -> dict[str, Any]:
     """The status of the model and of the vectors, from the command line."""
     program, *_ = memory_mcp(data_dir)
     command = (program, "models", "status", "--json", "--data-dir", data_dir)
@@ -251,7 +262,7 @@ def _conversation(number: int, sample: dict[str, Any]) -> Conversation:
     questions = [
         Question(item["question"], CATEGORIES[item["category"]], evidence, HALVES[number % 2])
         for item in sample["qa"]
-        if (evidence := _evidence(item) & known)  # a few name turns that do not exist, or none
+        if (evidence := evidence_of(item) & known)  # a few name turns that do not exist, or none
     ]
     return Conversation(name, utterances, questions)
 
@@ -261,19 +272,23 @@ def _text(item: dict[str, Any]) -> str:
     return f"{item['speaker']}: {item['text']}{shared}"
 
 
-def _evidence(item: dict[str, Any]) -> frozenset[str]:
+def evidence_of(item: dict[str, Any]) -> frozenset[str]:
     named = (match for text in item.get("evidence", ()) for match in _EVIDENCE.findall(text))
     return frozenset(f"D{int(session)}:{int(turn)}" for session, turn in named)
 
 
-def _print_answers(answers: Answers) -> None:
+def print_answers(answers: Answers) -> None:
+    print_scores(answers)
+    print_by(list(CATEGORIES.values()), lambda question: question.category, answers)
+    print_by(HALVES, lambda question: question.half, answers)
+
+
+def print_scores(answers: Answers) -> None:
     columns = list(scores_of(answers[HYBRID]))
     print_rows([["", *columns], *([way, *map(share, scores_of(given).values())] for way, given in answers.items())])
-    _print_by(list(CATEGORIES.values()), lambda question: question.category, answers)
-    _print_by(HALVES, lambda question: question.half, answers)
 
 
-def _print_by(groups: Sequence[str], group_of: Callable[[Question], str], answers: Answers) -> None:
+def print_by(groups: Sequence[str], group_of: Callable[[Question], str], answers: Answers) -> None:
     """R@10 in each group of questions."""
     counts = Counter(group_of(answer.question) for answer in answers[HYBRID])
     present = [group for group in groups if counts[group]]
@@ -286,7 +301,8 @@ def _print_by(groups: Sequence[str], group_of: Callable[[Question], str], answer
 
 def scores_of(answers: Sequence[Answer]) -> dict[str, float]:
     recalls = {f"R@{depth}": statistics.fmean(answer.recall(depth) for answer in answers) for depth in DEPTHS}
-    return recalls | {"MRR": statistics.fmean(answer.reciprocal_rank for answer in answers)}
+    ndcg = statistics.fmean(answer.ndcg for answer in answers)
+    return recalls | {"nDCG@10": ndcg, "MRR": statistics.fmean(answer.reciprocal_rank for answer in answers)}
 
 
 def _goals(answers: Answers) -> dict[str, bool]:
@@ -299,12 +315,12 @@ def _goals(answers: Answers) -> dict[str, bool]:
     return goals
 
 
-def _introduce(conversations: Sequence[Conversation], model: str) -> None:
+def introduce(name: str, conversations: Sequence[Conversation], model: str) -> None:
     count = sum(len(conversation.utterances) for conversation in conversations)
     questions = sum(len(conversation.questions) for conversation in conversations)
     print(introduction())
     print(
-        f"{model}, onnxruntime {version('onnxruntime')}; LoCoMo: {len(conversations)} conversations, {count} turns, "
+        f"{model}, onnxruntime {version('onnxruntime')}; {name}: {len(conversations)} collections, {count} texts, "
         f"{questions} questions with evidence",
         flush=True,
     )

@@ -9,6 +9,7 @@ from itertools import pairwise
 from memory_mcp.clock import instant
 from memory_mcp.families.texts import Match
 from memory_mcp.services.search import ranking
+from memory_mcp.services.search.questions import is_question
 from memory_mcp.services.search_index.tables import CONTEXT_DEGREE
 
 RANK_SHARE = 0.1  # of a score, for the rank in its family; the rest is for the match
@@ -82,12 +83,14 @@ def _is_counted(one: _Scored, before: _Scored) -> bool:
 
 
 def _with(one: _Scored, before: _Scored) -> _Scored:
-    """As in notes: half of the cosine part is for both texts together, and a word of the text before counts less."""
-    lexical = one.lexical + CONTEXT_DEGREE * before.lexical * (1 - one.lexical)
+    """As in notes: a part of the cosine is for both texts together, and a word of the text before counts less."""
+    is_answer = is_question(before.match.snippet)
+    degree = CONTEXT_DEGREE * ranking.context_words(is_answer=is_answer)
+    lexical = one.lexical + degree * before.lexical * (1 - one.lexical)
     if one.cosine is None or before.cosine is None:
         weight = ranking.LEXICAL_WEIGHT / (1 - ranking.COSINE_WEIGHT)
         return replace(one, score=one.score + (1 - RANK_SHARE) * weight * (lexical - one.lexical))
-    cosine = (3 * one.cosine + before.cosine) / 4
+    cosine = ranking.context_cosine(one.cosine, before.cosine, is_answer=is_answer)
     gain = ranking.COSINE_WEIGHT * (cosine - one.cosine) + ranking.LEXICAL_WEIGHT * (lexical - one.lexical)
     return replace(one, score=one.score + (1 - RANK_SHARE) * gain, cosine=cosine)
 

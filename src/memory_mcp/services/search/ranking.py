@@ -87,14 +87,30 @@ def fits(floor: "RelevanceFloor", nearest: float, count: int, background: "Float
 def cosine_part(own: float, context: float, *, is_answer: bool = False, is_asked_back: bool = False) -> float:
     """Nearness in meaning, in [0, 1], from the deviations of a note and of the note with the one before it.
     `is_answer`: that one is a question. `is_asked_back`: the note is a question itself, as the query is."""
-    per_context = PER_ANSWER_Z if is_answer else PER_CONTEXT_Z
+    per_context = _per_context(is_answer=is_answer)
     reduction = QUESTION_REDUCTION if is_asked_back else 0.0
     return min(1.0, max(0.0, UNRELATED + PER_Z * own + per_context * context - reduction))
 
 
 def covered_with_context(covered: float, by_context: float, *, is_answer: bool) -> float:
     """The share of a query that a note covers, if so much of it is covered by words of the note before alone."""
-    return min(1.0, covered + by_context * ((ANSWER_WORDS if is_answer else CONTEXT_WORDS) - 1))
+    return min(1.0, covered + by_context * (context_words(is_answer=is_answer) - 1))
+
+
+def context_words(*, is_answer: bool) -> float:
+    """What a word of the text before counts, relative to its degree in the index."""
+    return ANSWER_WORDS if is_answer else CONTEXT_WORDS
+
+
+def context_cosine(own: float, context: float, *, is_answer: bool) -> float:
+    """The cosine part of a text, if that of the text before it is known instead of that of both together."""
+    per_context = _per_context(is_answer=is_answer)
+    share = per_context / (PER_Z + per_context) / 2  # both together are half the text itself
+    return own + share * (context - own)
+
+
+def _per_context(*, is_answer: bool) -> float:
+    return PER_ANSWER_Z if is_answer else PER_CONTEXT_Z
 
 
 def session_distances(scores: Mapping[int, float], sessions: Mapping[int, str]) -> dict[int, float]:

@@ -7,6 +7,7 @@ from memory_mcp.engines.texts import Allowed
 from memory_mcp.engines.transactions import Read
 from memory_mcp.services.embedding.chunks import chunks
 from memory_mcp.services.search import ranking, snippets, word_search
+from memory_mcp.services.search.questions import is_question
 from memory_mcp.services.search.word_search import Matches
 from memory_mcp.services.search_index.embedding_queue import embedded_text
 from memory_mcp.services.search_index.storage import questions
@@ -88,7 +89,7 @@ class HybridSearch:
         return questions.among(tx, self.tables, seqs) if seqs else Questions()
 
     def _cosines(self, near: Nearness, found: Questions) -> dict[int, float]:
-        asks = questions.is_question(self.text)
+        asks = is_question(self.text)
         return {
             seq: ranking.cosine_part(
                 of_text.own,

@@ -5,11 +5,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from memory_mcp.engines.transactions import Read
+from memory_mcp.services.search.questions import BLANKS, MAX_QUESTION_BYTES, QUESTION_MARKS
 from memory_mcp.services.search_index.tables import Tables
-
-QUESTION_MARKS = ("?", "\uff1f", "\u061f")
-MAX_QUESTION_BYTES = 800  # a longer text says more than it asks
-BLANKS = " \t\r\n"
 
 
 @dataclass(frozen=True)
@@ -18,10 +15,6 @@ class Questions:
 
     asking: frozenset[int] = frozenset()
     answers: frozenset[int] = frozenset()  # that come after a question
-
-
-def is_question(text: str) -> bool:
-    return text.rstrip(BLANKS).endswith(QUESTION_MARKS)
 
 
 def among(tx: Read, tables: Tables, seqs: Collection[int]) -> Questions:

@@ -129,7 +129,7 @@ class VectorTable:
             """,
             {"owners": json.dumps(sorted(set(owners.tolist()))), "places": json.dumps(places)},
         )
-        vectors = dict(found)
+        vectors: dict[int, bytes] = dict(found)
         packed = b"".join(vectors[place] for place in places)
         return np.frombuffer(packed, dtype="<f4").reshape(len(places), dimensions)
 
