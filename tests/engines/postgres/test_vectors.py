@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from memory_mcp.app import App, open_app
@@ -13,7 +14,7 @@ from memory_mcp.families.notes.storage import index
 from memory_mcp.services.embedding import Space
 from memory_mcp.services.search.vectors import pack, unpack
 from memory_mcp.services.search_index.storage import vectors
-from memory_mcp.services.search_index.vector_search import QueryVector
+from memory_mcp.services.search_index.vector_search import Nearness, QueryVector
 from memory_mcp.settings import Settings
 
 SPACE = Space("builtin", "test", 2)
@@ -43,10 +44,14 @@ def save(server: App, seq: int, vector: object) -> None:
         index.VECTORS.save(tx, seq, [pack(vector)])  # type: ignore[arg-type]
 
 
-def nearest(server: App) -> list[int]:
+def near(server: App) -> Nearness:
     file = server.notes._files.of(LOCAL_USER)
     with file.db.read() as tx:
-        return file.vectors.near(tx, QueryVector(SPACE, UP, server.notes._files.queries), (), None, 10).nearest
+        return file.vectors.near(tx, QueryVector(SPACE, UP, server.notes._files.queries), (), None, 10)
+
+
+def nearest(server: App) -> list[int]:
+    return near(server).nearest
 
 
 def test_a_copy_follows_what_other_servers_change(servers: list[App]) -> None:
@@ -62,6 +67,22 @@ def test_a_copy_follows_what_other_servers_change(servers: list[App]) -> None:
     with one.notes._files.of(LOCAL_USER).db.write() as tx:
         tx.all("DELETE FROM notes WHERE seq = :seq", {"seq": second})
     assert nearest(other) == [first]
+
+
+def test_a_copy_and_the_database_find_the_same(servers: list[App]) -> None:
+    one, other = servers
+    seqs = [write(one, f"note {number}") for number in range(9)]
+    with one.notes._files.of(LOCAL_USER).db.write() as tx:
+        vectors.set_space(tx, SPACE, bytes(pack(UP)))
+        for angle, seq in enumerate(seqs):
+            chunks = [np.array([np.sin(at), np.cos(at)]) for at in (angle / 3, angle / 3 + 0.05)]
+            index.VECTORS.save(tx, seq, [pack(chunk) for chunk in chunks])
+    by_database, by_copy = near(other), near(other)
+    assert other.notes._files.of(LOCAL_USER).vectors._cache.size > 0
+    assert by_database.nearest == by_copy.nearest == seqs
+    for seq, deviations in by_database.deviations.items():
+        assert deviations.own == pytest.approx(by_copy.deviations[seq].own, abs=1e-5)
+        assert deviations.with_context == pytest.approx(by_copy.deviations[seq].with_context, abs=1e-5)
 
 
 def test_a_copy_follows_a_deletion_of_everything(servers: list[App]) -> None:

@@ -341,6 +341,27 @@ async def test_a_note_is_found_by_the_words_of_the_one_before_it_and_comes_after
     assert hits[0]["score_breakdown"]["lexical"] > hits[1]["score_breakdown"]["lexical"] > 0
 
 
+async def test_the_words_of_a_question_count_more_for_the_note_after_it_than_those_of_a_statement(
+    client: Client, clock: Clock
+) -> None:
+    for place, mark in (("shed", "?"), ("den", "？ "), ("barn", "."), ("hut", "")):
+        await create_alone(client, clock, f"Where the wombat sleeps{mark}")
+        await create(client, f"In the {place}.")
+
+    parts = {hit["title"]: hit["score_breakdown"]["lexical"] for hit in await search(client, "wombat sleeps")}
+    assert parts["In the shed."] == parts["In the den."] > parts["In the barn."] == parts["In the hut."] > 0
+
+
+async def test_a_long_note_that_ends_with_a_question_is_no_question(client: Client, clock: Clock) -> None:
+    await create_alone(client, clock, "Where does the wombat sleep?\n")
+    await create(client, "In the shed.")
+    await create_alone(client, clock, f"Wombat. {FILLER} Where does the wombat sleep?")
+    await create(client, "In the barn.")
+
+    parts = {hit["title"]: hit["score_breakdown"]["lexical"] for hit in await search(client, "wombat sleep")}
+    assert parts["In the shed."] > parts["In the barn."] > 0
+
+
 async def test_context_is_limited_to_the_session_namespace_and_half_hour(
     mcp_server: McpServer, era: str, clock: Clock
 ) -> None:

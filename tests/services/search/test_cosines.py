@@ -5,7 +5,8 @@ import pytest
 
 from memory_mcp.services.search import cosines as module
 from memory_mcp.services.search import sign_bits
-from memory_mcp.services.search.cosines import EstimatedCosines, KnownCosines, SortedRows
+from memory_mcp.services.search.cosines import EstimatedCosines, KnownCosines, SortedRows, centred
+from memory_mcp.services.search.ranking import CosineStatistics
 from memory_mcp.services.search.vectors import Floats, Numbers
 
 DIMENSIONS = 200  # not a multiple of 64
@@ -83,3 +84,35 @@ def test_nothing_that_is_allowed_is_found_among_nothing(vectors: Floats) -> None
     _, estimated = both(vectors, vectors[0])
     assert estimated.nearest(5, none) == []
     assert estimated.statistics(none, BACKGROUND).mean == pytest.approx(0.3)
+
+
+def test_a_text_that_is_near_everything_comes_later() -> None:
+    common, own, *others = np.eye(DIMENSIONS, dtype=np.float32)
+    texts = np.stack([0.6 * common + 0.8 * other for other in others])
+    query = 0.6 * common + 0.8 * own
+    empty_phrase, answer = common, 0.2 * common + 0.54 * own + 0.8 * others[0]
+    background = texts[:3]
+    usual = CosineStatistics.of(texts @ query, background @ query)
+    assert empty_phrase @ query > answer @ query
+
+    vector, centred_usual = centred(query, usual, texts, background)
+    assert answer @ vector > empty_phrase @ vector
+    exact = CosineStatistics.of(texts @ vector, background @ vector)
+    assert (centred_usual.mean, centred_usual.deviation) == pytest.approx((exact.mean, exact.deviation), abs=1e-6)
+
+
+@pytest.mark.parametrize("rows", [None, np.arange(1, COUNT, 3), np.arange(10), np.empty(0, dtype=np.int64)])
+def test_a_sample_has_rows_of_those_that_are_allowed(vectors: Floats, rows: Numbers | None) -> None:
+    known, _ = both(vectors, vectors[0])
+    sample = known.sample(rows)
+    allowed = np.arange(COUNT) if rows is None else rows
+    assert set(sample.tolist()) <= set(allowed.tolist())
+    assert min(len(allowed), 256) <= len(sample) <= 512
+
+
+def test_a_single_text_is_enough() -> None:
+    background = np.eye(DIMENSIONS, dtype=np.float32)[:5]
+    query, none = background[0], np.empty((0, DIMENSIONS), dtype=np.float32)
+    vector, usual = centred(query, CosineStatistics.of(none @ query, background @ query), none, background)
+    assert np.isfinite(vector).all()
+    assert np.isfinite(usual.z(1.0))

@@ -72,6 +72,18 @@ def test_the_score_is_the_formula_of_the_spec() -> None:
 def test_the_cosine_part_stays_in_bounds(own: float, context: float) -> None:
     assert 0 <= ranking.cosine_part(own, context) <= 1
     assert ranking.cosine_part(own + 1, context) >= ranking.cosine_part(own, context)
+    assert 0 <= ranking.cosine_part(own, context, is_asked_back=True) <= ranking.cosine_part(own, context)
+
+
+def test_the_note_before_counts_more_if_it_is_a_question() -> None:
+    assert ranking.cosine_part(1, 3, is_answer=True) > ranking.cosine_part(1, 3)
+    assert (
+        ranking.covered_with_context(0.6, 0.3, is_answer=True)
+        > 0.6
+        > ranking.covered_with_context(0.6, 0.3, is_answer=False)
+    )
+    assert ranking.covered_with_context(0.6, 0.6, is_answer=True) <= 1
+    assert ranking.context_cosine(0.4, 0.8, is_answer=True) > ranking.context_cosine(0.4, 0.8, is_answer=False) > 0.4
 
 
 def test_the_nearest_of_many_texts_must_be_nearer_than_a_single_one() -> None:
