@@ -43,7 +43,7 @@ class Cosines(ABC):
 
     def of(self, owners: Iterable[int]) -> dict[int, tuple[float, int]]:
         """For each of these memories that has a vector: the cosine and the number of its nearest chunk."""
-        known = [(owner, self.rows_of[owner]) for owner in owners if owner in self.rows_of]
+        known = [(owner, rows) for owner in owners if (rows := self.rows_of.get(owner))]
         values = iter(self.at_rows([row for _, rows in known for row in rows]))
         return {owner: _nearest_chunk([next(values) for _ in rows]) for owner, rows in known}
 

@@ -73,8 +73,8 @@ class Matches:
         return {id_: ranking.lexical(self._covered(id_, answers), bm25, best) for id_, bm25 in self.bm25.items()}
 
     def _covered(self, id_: int, answers: Collection[int]) -> float:
-        by_context = self.by_context.get(id_, 0.0)
-        return ranking.covered_with_context(self.covered[id_], by_context, is_answer=id_ in answers)
+        covered, by_context = self.covered[id_], self.by_context.get(id_)
+        return ranking.covered_with_context(covered, by_context, is_answer=id_ in answers) if by_context else covered
 
 
 def by_words(index: WordIndex, query: str, limit: int, *, falls_back: bool = False) -> Matches:
