@@ -15,6 +15,9 @@ import yaml
 
 from memory_mcp import settings
 from memory_mcp.app import open_access
+from memory_mcp.app.postgres import check_settings
+from memory_mcp.families.registry import FAMILIES
+from tests.deploy.image import instructions
 from tests.deploy.test_nginx import MAIN, _free_ports, nginx
 from tests.events import TIMEOUT_S, eventually
 from tests.wire import Http, http_server
@@ -28,6 +31,29 @@ def test_compose_fits_its_schema() -> None:
     command = [str(program), "--builtin-schema", "vendor.compose-spec", str(DEPLOY / "compose.yaml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_compose_serves_every_family_from_its_volumes() -> None:
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    for name in ("server-1", "server-2"):
+        service = services[name]
+        environment = service["environment"]
+        assert set(environment) <= {settings.env_name(field) for field in settings.Settings.model_fields}
+        given = settings.parser("x", None).parse(service["command"][1:])
+        chosen = settings.load(given, environ=environment | {"MEMORY_MCP_DATA_DIR": "/data"}).settings
+        check_settings(chosen, FAMILIES, FAMILIES)
+        assert chosen.server_url == f"http://{name}:{chosen.port}"
+        volumes = dict(reversed(volume.split(":")) for volume in service["volumes"])
+        assert volumes == {str(chosen.data_dir): name, str(chosen.shared_folder): "stores"}
+        files = service["build"]["args"]["REQUIREMENTS"].split()
+        installed = "".join((DEPLOY.parent / file).read_text(encoding="utf-8") for file in files)
+        assert all(f"\n{package}==" in installed for package in ("psycopg", "psycopg-pool", "chdb"))
+
+
+def test_the_image_has_the_folders_of_compose() -> None:
+    """A volume gets the owner of the folder that the image has in its place."""
+    folders = [rest for word, rest in instructions() if word == "RUN" and "install --directory" in rest]
+    assert [one.split("0700 ")[1] for one in folders] == ["/data /shared"]
 
 
 def test_the_kubernetes_example_uses_settings_and_paths_that_exist() -> None:
@@ -93,6 +119,8 @@ def test_two_servers_serve_new_clients_each_and_an_older_client_one(balanced: tu
     client, servers = balanced
     for number in range(12):
         client.modern_call("memory_create", content=f"note {number}")
+    assert client.client.post("/internal/portals").status_code == 404
+    assert servers[0].client.post("/internal/portals").status_code == 404  # it has no --server-url
     counted = [calls(server) for server in servers]
     assert sum(counted) == 12
     assert all(counted)

@@ -12,6 +12,7 @@ from memory_mcp.app.maintenance import (
     open_engine_move,
     open_maintenance,
 )
+from memory_mcp.app.portal_forwarding import claim_portals, open_portal_servers
 from memory_mcp.app.postgres import HOME_NAME
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Maintenance",
     "answer_hook",
     "backup_of",
+    "claim_portals",
     "data_layout",
     "embedding_options",
     "open_access",
@@ -30,5 +32,6 @@ __all__ = [
     "open_engine_move",
     "open_hub",
     "open_maintenance",
+    "open_portal_servers",
     "resume_captures",
 ]

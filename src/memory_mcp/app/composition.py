@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from memory_mcp.app.access import Access, ServerDatabases, create_access, open_server_databases
+from memory_mcp.app.portal_forwarding import create_forwarding
 from memory_mcp.app.postgres import check_settings, create_peers
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import KEYS_TOPIC, Changes
@@ -22,6 +23,7 @@ from memory_mcp.families.context import Context
 from memory_mcp.families.family import Family, OpenFamily
 from memory_mcp.families.graph import Graph
 from memory_mcp.families.notes import Notes
+from memory_mcp.families.portals.model import PortalSummary
 from memory_mcp.families.portals.operations import Portals
 from memory_mcp.families.recall import Recall
 from memory_mcp.families.recall.latest import Latest, latest
@@ -41,6 +43,7 @@ from memory_mcp.settings import Settings
 
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.pool import PostgresPool
+    from memory_mcp.families.portals.forwarding import Forwarding
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +70,7 @@ class App:
     sync_worker: SyncWorker
     databases: Collection[Database]  # the open ones
     postgres: "PostgresPool | None"  # connections to the database of --database-url
+    forwarding: "Forwarding | None"  # to the servers that have the portals; None: those of all users are here
 
     @property
     def vault(self) -> Vault:
@@ -86,7 +90,14 @@ class App:
 
     @property
     def portals(self) -> Portals:
+        """Those in this data directory, or on the ClickHouse server."""
         return cast("Portals", self.opened["portals"].operations)
+
+    def portal_summaries(self, caller: Caller) -> list[PortalSummary]:
+        """Of all portals of a caller, wherever they are."""
+        if self.forwarding is None:
+            return self.portals.summaries(caller)
+        return self.forwarding.summaries(self.portals, caller)
 
     @property
     def recall(self) -> Recall:
@@ -179,6 +190,9 @@ def open_app(
             check_settings(settings, families, served)
         kinds = [CONVERSATIONS_FILE, *(kind for family in families.values() for kind in family.databases)]
         own = open_server_databases(settings, clock, stack, kinds)
+        if forwarding := create_forwarding(settings, own, stack):
+            families = {**families, "portals": forwarding.family()}
+            served = registry.select(families, settings.families)
         changes = Changes()
         peers = create_peers(settings)
         changes.listen(peers.publish)
@@ -196,7 +210,7 @@ def open_app(
         )
         context.databases.update(one for one in (own.server, own.live) if isinstance(one, Database))
         _open_families(context, families)
-        app = _create_app(context, own, served, peers)
+        app = _create_app(context, own, served, peers, forwarding)
         stack.callback(app.stop)
         if serving:
             app.start(prepared)
@@ -209,7 +223,13 @@ def _open_families(context: Context, families: Mapping[str, Family[Any]]) -> Non
         context.opened[name] = OpenFamily(family, family.open(context))
 
 
-def _create_app(context: Context, own: ServerDatabases, served: dict[str, Family[Any]], peers: Peers) -> App:
+def _create_app(
+    context: Context,
+    own: ServerDatabases,
+    served: dict[str, Family[Any]],
+    peers: Peers,
+    forwarding: "Forwarding | None",
+) -> App:
     settings, changes, opened = context.settings, context.changes, context.opened
     notes: Notes = opened["notes"].operations
     replica_of = notes.transfer.replica if context.postgres is None else _refuse_sync
@@ -227,14 +247,7 @@ def _create_app(context: Context, own: ServerDatabases, served: dict[str, Family
         conversations=_create_conversations(context),
         access=create_access(settings, own, context.clock, partial(changes.publish_topic, topic=KEYS_TOPIC)),
         sessions=context.sessions,
-        clients=Clients(
-            own.live,
-            own.servers,
-            end_sessions=context.sessions.close,
-            request_disconnects=peers.request_disconnects,
-            publish=partial(changes.publish_topic, topic="clients"),
-            clock=context.clock,
-        ),
+        clients=_create_clients(context, own, peers),
         servers=own.servers,
         analytics=Analytics(own.server, partial(_coverage, notes), context.clock),
         changes=changes,
@@ -243,6 +256,18 @@ def _create_app(context: Context, own: ServerDatabases, served: dict[str, Family
         sync_worker=SyncWorker(sync, partial(_linked_users, settings.data_dir), settings.sync_seconds),
         databases=context.databases,
         postgres=own.postgres,
+        forwarding=forwarding,
+    )
+
+
+def _create_clients(context: Context, own: ServerDatabases, peers: Peers) -> Clients:
+    return Clients(
+        own.live,
+        own.servers,
+        end_sessions=context.sessions.close,
+        request_disconnects=peers.request_disconnects,
+        publish=partial(context.changes.publish_topic, topic="clients"),
+        clock=context.clock,
     )
 
 

@@ -92,17 +92,23 @@ def check_settings(settings: Settings, families: Mapping[str, Family[Any]], serv
             f"use --families {','.join(movable)}.",
             field="shared_folder",
         )
-    if left:
-        hint = " portals also work on a ClickHouse server: --portals-url." if "portals" in left else ""
+    if "portals" in left:
         raise Invalid(
-            f"{left[0]} is not in PostgreSQL yet. With --database-url, use --families {','.join(movable)}.{hint}",
+            "portals are files of one server: with --database-url, give the address where other servers reach this one "
+            "with --server-url, or a ClickHouse server with --portals-url, or use --families "
+            f"{','.join(movable)}.",
+            field="server_url",
+        )
+    if left:
+        raise Invalid(
+            f"{left[0]} is not in PostgreSQL yet. With --database-url, use --families {','.join(movable)}.",
             field="families",
         )
 
 
 def is_in_postgres(family: Family[Any], settings: Settings) -> bool:
     """Whether a server with --database-url can serve it."""
-    if family.name == "portals" and not settings.portals_url:
+    if family.name == "portals" and not (settings.portals_url or settings.server_url):
         return False  # its tables are in files
     kinds = [kind for kind in family.databases if not (kind.is_per_server and settings.shared_folder)]
     return bool(kinds) and all(kind.postgres for kind in kinds)

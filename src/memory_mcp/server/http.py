@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from fastapi import FastAPI
@@ -53,6 +53,7 @@ from memory_mcp.server.middleware.origin import LOOPBACK, OriginMiddleware, is_l
 from memory_mcp.server.middleware.pace import Pace
 from memory_mcp.server.middleware.rate_limit import RateLimitMiddleware
 from memory_mcp.server.middleware.request_id import RequestIdMiddleware
+from memory_mcp.server.middleware.server_calls import ServerCallMiddleware
 from memory_mcp.server.middleware.shutdown import ShutdownMiddleware
 from memory_mcp.server.open_sessions import OpenSessions
 from memory_mcp.server.protocol import McpServer
@@ -61,7 +62,11 @@ from memory_mcp.server.sdk import WriteStream
 from memory_mcp.server.shared.hello import Hello
 from memory_mcp.server.shared.listener import RelayListener, claim_socket
 from memory_mcp.server.unanswered_requests import UnansweredRequests
+from memory_mcp.services import server_calls
 from memory_mcp.services.sessions import Connection
+
+if TYPE_CHECKING:
+    from memory_mcp.server.server_calls import ServerCalls
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +90,7 @@ def run(app: App) -> None:
     http_server.Server(http_server.config(server.app, settings), server.close_streams, server.readiness).run(
         sockets=[listening]
     )
-    server.mcp.pools.writing.drain(shutdown.MAX_WRITE_S - shutdown.MAX_ANSWER_S)
+    server.drain()
 
 
 class HttpServer:
@@ -105,7 +110,8 @@ class HttpServer:
         self.readiness = http_server.Readiness(app.settings.drain_seconds, app.access.check_database)
         self._requests = UnansweredRequests()
         self._handshakes = Pace(app.settings.user_handshakes, HANDSHAKE_BURST)  # by user
-        self._metrics = Metrics(app, self.mcp.pools)
+        self._server_calls = _server_calls_of(app)
+        self._metrics = Metrics(app, self.mcp.pools, self._server_calls.pools if self._server_calls else ())
         self.mcp.tool_calls.on_call.append(self._metrics.count)
         self.app = self._create_asgi_app()
 
@@ -135,7 +141,9 @@ class HttpServer:
         return asgi
 
     def _routes(self) -> list[BaseRoute]:
+        calls = self._server_calls
         return [
+            *([Route(server_calls.PATH, calls, methods=["POST"])] if calls else []),
             Route("/mcp", self._endpoint()),
             Route("/mcp/sse", _Asgi(self._serve_sse), methods=["GET"]),
             Route("/mcp/messages", _Asgi(self._sse.handle_post_message)),
@@ -173,6 +181,11 @@ class HttpServer:
                 limited=app.settings.rate_limits,
                 pools=self.mcp.pools,
             ),
+            Middleware(
+                ServerCallMiddleware,
+                verify=self._server_calls.verify if self._server_calls else None,
+                workers=self.mcp.pools.access,
+            ),
             Middleware(AdmissionMiddleware),
             Middleware(RateLimitMiddleware, limits=app.access.limits, workers=self.mcp.pools.access),
             Middleware(BodyLimitMiddleware, max_user_bytes=app.settings.user_request_bytes),
@@ -186,6 +199,8 @@ class HttpServer:
             await self._relays.hand_over()  # before calls are cancelled: theirs go on at the next server
         self.mcp.listeners.close()
         self.mcp.cancel_calls()
+        if self._server_calls:
+            self._server_calls.close()
         self.app.state.downloads.closing = True
         self.app.state.import_jobs.close()
         await self._requests.wait_until_answered(shutdown.MAX_ANSWER_S)
@@ -194,6 +209,12 @@ class HttpServer:
         await sdk.end_streams(self._manager)
         for scope in list(self._sse_streams):
             scope.cancel()
+
+    def drain(self) -> None:
+        """Wait until writes under way are done."""
+        self.mcp.pools.writing.drain(shutdown.MAX_WRITE_S - shutdown.MAX_ANSWER_S)
+        if self._server_calls:
+            self._server_calls.writing.drain(shutdown.MAX_WRITE_S - shutdown.MAX_ANSWER_S)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -298,6 +319,15 @@ class _Asgi:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
+
+
+def _server_calls_of(app: App) -> "ServerCalls | None":
+    """None: no other server forwards calls to this one."""
+    if app.forwarding is None or "portals" not in app.families:
+        return None
+    from memory_mcp.server.server_calls import ServerCalls  # other servers start faster without it
+
+    return ServerCalls(app, app.forwarding)
 
 
 async def _stop(hello: Hello) -> dict[str, Any]:

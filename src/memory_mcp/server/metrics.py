@@ -1,6 +1,6 @@
 """/metrics for Prometheus: of this process, since it started."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, PlatformCollector, ProcessCollector
@@ -18,7 +18,7 @@ from memory_mcp.server.error_encoding import refusal
 from memory_mcp.server.middleware.authentication import bearer_of
 from memory_mcp.server.middleware.origin import LOOPBACK, host_name, is_loopback
 from memory_mcp.server.request_context import ip_of, network_of_client
-from memory_mcp.server.thread_pools import Pools
+from memory_mcp.server.thread_pools import Pools, Workers
 from memory_mcp.server.tool_calls import FinishedCall
 
 
@@ -50,9 +50,10 @@ class PoolCollector(Collector):
 
 
 class Metrics:
-    def __init__(self, app: App, pools: Pools) -> None:
+    def __init__(self, app: App, pools: Pools, more_pools: Sequence[Workers] = ()) -> None:
         self._app = app
-        self._pools = pools
+        self._access = pools.access
+        self._pools = (pools.reading, pools.writing, pools.access, pools.hashing, *more_pools)
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
@@ -93,10 +94,10 @@ class Metrics:
     async def answer(self, request: Request) -> Response:
         read = self._text if self._is_near(request) else partial(self._text_for_key, request)
         try:
-            for pool in (self._pools.reading, self._pools.writing, self._pools.access, self._pools.hashing):
+            for pool in self._pools:
                 self._busy.labels(pool.name).set(pool.slots.held)
                 self._waiting.labels(pool.name).set(pool.slots.waiting)
-            text = await self._pools.access.run(read, user=network_of_client(request.scope), family="metrics")
+            text = await self._access.run(read, user=network_of_client(request.scope), family="metrics")
         except AppError as error:
             return refusal(error)
         return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -19,6 +19,7 @@ from memory_mcp.system.client_networks import network_of
 
 CALLER = "memory_mcp.caller"  # the caller in the scope of an HTTP request
 PERSON = "memory_mcp.person"  # the signed-in user in the scope of a REST request
+VERIFIED = "memory_mcp.verified"  # the token of another server in the scope of a request that it forwards
 CONNECTION = "memory_mcp.connection"  # the connection in the state of the SDK's connection
 CLIENT_INFO = "memory_mcp.client_info"
 ORDER = "memory_mcp.order"

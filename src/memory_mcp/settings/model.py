@@ -62,15 +62,13 @@ class Settings(BaseModel):
         None, min_length=1, max_length=128, description="The stdio client's session id. The default is a random one."
     )
     shared: Literal["auto", "off"] = Field(
-        "auto",
-        description="auto: stdio clients of a data directory share one server. off: each has its own process.",
+        "auto", description="auto: stdio clients of a data directory share one server. off: each has its own process."
     )
     shared_idle: int = Field(
         300, ge=0, le=86_400, description="Seconds after its last client has left until the shared server ends."
     )
     timezone: Annotated[str, AfterValidator(zone_name)] | None = Field(
-        None,
-        description="Zone of times without one, in searches, such as Europe/Berlin. The default is the system's.",
+        None, description="Zone of times without one, in searches, such as Europe/Berlin. The default is the system's."
     )
     session_persist: bool = Field(
         False, description="Keep a session's memories when its connection closes. For debugging."
@@ -316,10 +314,7 @@ class Settings(BaseModel):
         "wait included. It refuses further ones.",
     )
     server_transfers: int = Field(
-        8,
-        ge=1,
-        le=1000,
-        description="The same for all users together. Each occupies a thread, and the disk.",
+        8, ge=1, le=1000, description="The same for all users together. Each occupies a thread, and the disk."
     )
     browser_transfers: int = Field(
         3,
@@ -359,11 +354,10 @@ class Settings(BaseModel):
         pattern=r"^postgres(ql)?://",
         description="Experimental: postgresql://user@host/database keeps vault, notes, graph, recall's index, users "
         "and sessions in PostgreSQL with pgvector, not in files. Stores need --shared-folder then, and portals need "
-        "portals_url (docs/postgres.md).",
+        "portals_url or server_url (docs/postgres.md).",
     )
     shared_folder: Folder | None = Field(
-        None,
-        description="With --database-url: the folder of stores, on a volume all servers mount (docs/postgres.md).",
+        None, description="With --database-url: the folder of stores, on a volume all servers mount (docs/postgres.md)."
     )
     portals_url: str | None = Field(
         None,
@@ -371,9 +365,14 @@ class Settings(BaseModel):
         description="Experimental: http(s)://user:password@host:port/prefix keeps portals on a ClickHouse server, a "
         "database for each, not in files (docs/portals.md).",
     )
+    server_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^/?#@\s]+/?$",
+        description="With --database-url: where the other servers reach this one, such as http://server-1:8765. Each "
+        "user's portals are on one of them then. Without it, portals need portals_url (docs/postgres.md).",
+    )
     new_users_cell: str = Field(
-        "home",
-        description="With --database-url: the cell of `memory-mcp cells` in which new users begin.",
+        "home", description="With --database-url: the cell of `memory-mcp cells` in which new users begin."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="How much goes to the log on stderr."

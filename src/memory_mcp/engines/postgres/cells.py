@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from memory_mcp.engines.postgres.migrations import BASE
 from memory_mcp.engines.postgres.pool import PostgresPool
+from memory_mcp.engines.postgres.portal_servers import PortalServers
 from memory_mcp.engines.postgres.tenants import SERVER_TENANT, TenantRows, UserCell, write_all_tenants
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.errors import Conflict, NotFound, Unavailable
@@ -104,6 +105,7 @@ class Cells:
 
     def __init__(self, home: PostgresPool, table_sets: Sequence[TableSet]) -> None:
         self.directory = CellDirectory(home)
+        self.portals = PortalServers(home)
         self._home = home
         self._table_sets = table_sets
         self._lock = threading.Lock()  # never held while connecting

@@ -35,7 +35,7 @@ def _open(context: Context) -> Portals:
     )
 
 
-def _prepare(portals: Portals, users: Sequence[str]) -> None:
+def prepare(portals: Portals, users: Sequence[str]) -> None:
     if lacks := sandbox.missing():
         log.warning(
             "This system lacks %s. The engines of portals are confined by their SQL policy and role alone; "
@@ -45,7 +45,7 @@ def _prepare(portals: Portals, users: Sequence[str]) -> None:
     portals.remove_leftovers(users)
 
 
-def _counts(portals: Portals, caller: Caller) -> dict[str, int]:
+def counts(portals: Portals, caller: Caller) -> dict[str, int]:
     described = [portals.described(caller, folder.address)[1] for folder in portals.all(caller)]
     return {
         "portals": len(described),
@@ -86,9 +86,9 @@ portals = Family[Portals](
     read_resource=resources.read,
     subscription_uri=resources.subscription_uri,
     complete=resources.complete,
-    prepare=_prepare,
+    prepare=prepare,
     housekeeping=lambda portals: portals.exports.delete_expired_exports(),
-    counts=_counts,
+    counts=counts,
     last_writes=_last_writes,
     references=references.REFERENCES,
     journals=lambda portals, caller: portals.journal.journals(caller),

@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeAlias
 
 from memory_mcp.caller import Caller
 from memory_mcp.clock import instant
@@ -19,6 +21,9 @@ from memory_mcp.families.writes import ItemShown, Journal, origins
 from memory_mcp.services.write_journal import Action, ItemWrite, Writer
 
 log = logging.getLogger(__name__)
+
+Exists: TypeAlias = Callable[[Address], bool]
+"""Whether there is a portal or a table."""
 
 WHY_NO_UNDO = "rows have no former state that could come back; look at them with portal_query, and delete what is wrong"
 
@@ -114,33 +119,35 @@ class PortalJournal:
         added = sorted((one for one in records if (one.rows or 0) > 0), key=lambda one: one.at)
         return TableSessions([instant(one.at) for one in added], [one.writer.session_id for one in added])
 
-    def journals(self, caller: Caller) -> list[Journal]:
+    def journals(self, caller: Caller, exists: Exists | None = None) -> list[Journal]:
+        """`exists` says which portals and tables there are, if they are not on this server."""
         if self._databases is None or not self._databases.exists(caller.user):
             return []
         read = self._databases.database(caller.user).read
-        return [Journal(self._items(caller), read, undo=None, why_no_undo=WHY_NO_UNDO)]
+        return [Journal(self._items(caller, exists), read, undo=None, why_no_undo=WHY_NO_UNDO)]
 
-    def _items(self, caller: Caller) -> "PortalItems":
-        return PortalItems(self._portals(caller), caller.confined_to)
+    def _items(self, caller: Caller, exists: Exists | None = None) -> "PortalItems":
+        return PortalItems(exists or partial(_exists, self._portals(caller)), caller.confined_to)
+
+
+def _exists(folders: PortalFolders, address: Address) -> bool:
+    folder = folders.get(address)
+    if address.table is None or not folder.exists():
+        return folder.exists()
+    described = folder.described()
+    return described is None or address.table in {table.name for table in described.tables}
 
 
 class PortalItems:
-    def __init__(self, folders: PortalFolders, within: str | None) -> None:
+    def __init__(self, exists: Exists, within: str | None) -> None:
         """`within` is the namespace that the caller is confined to: writes to others are left out."""
         self.table = writes.WRITES if within is None else writes.writes_within(within)
-        self._folders = folders
+        self._exists = exists
         self._within = within
 
     def shown(self, tx: Read, items: Sequence[str]) -> dict[str, ItemShown]:
         """Those that exist."""
         return {item: ItemShown(f"{SCHEME}{item}", item) for item in items if self._exists(Address(*item.split("/")))}
-
-    def _exists(self, address: Address) -> bool:
-        folder = self._folders.get(address)
-        if address.table is None or not folder.exists():
-            return folder.exists()
-        described = folder.described()
-        return described is None or address.table in {table.name for table in described.tables}
 
     def items_of(self, tx: Read, refs: Sequence[str]) -> dict[str, list[str]]:
         """A table, or all tables of a portal."""

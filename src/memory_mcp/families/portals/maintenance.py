@@ -60,24 +60,34 @@ def _export_portal(portals: Portals, portal: PortalFolder, target: ExportFolder)
 def _import(portals: Portals, source: ImportFolder) -> None:
     """A portal is identified by its address."""
     there = {portal.address for portal in portals.all(source.caller)}
-    for path in source.files(PORTALS):
-        if path.suffix != ".db" or path.parent.parent != source.path / PORTALS:
-            continue
+    for path, named in portal_files(source):
         with source.one(source.shown(path)):
-            address = Address(path.parent.name, path.stem)
-            if not (NAME.fullmatch(address.namespace) and NAME.fullmatch(address.portal)):
-                raise Invalid("no portal has such a name")
+            address = checked(named)
             is_new = address not in there
             if is_new and not source.dry_run:
                 portals.imports.import_portal(source.caller, address, path)
             source.result.count("portals", new=is_new)
 
 
-def _versions(portals: Portals, caller: Caller) -> dict[str, str]:
+def portal_files(source: ImportFolder) -> Iterator[tuple[Path, Address]]:
+    """The files of portals in an export, each with the address that its path means."""
+    for path in source.files(PORTALS):
+        if path.suffix == ".db" and path.parent.parent == source.path / PORTALS:
+            yield path, Address(path.parent.name, path.stem)
+
+
+def checked(address: Address) -> Address:
+    """Raises Invalid for an address that no portal can have."""
+    if not (NAME.fullmatch(address.namespace) and NAME.fullmatch(address.portal)):
+        raise Invalid("no portal has such a name")
+    return address
+
+
+def versions(portals: Portals, caller: Caller) -> dict[str, str]:
     return {folder.address.portal_uri: folder.version() for folder in portals.all(caller)}
 
 
-def _is_in_export(export: Path, uri: str) -> bool:
+def is_in_export(export: Path, uri: str) -> bool:
     """Another client may create a portal during an import."""
     return (export / PORTALS / f"{uri.removeprefix(SCHEME)}.db").is_file()
 
@@ -132,7 +142,7 @@ def _leftovers(folder: Path) -> Iterator[Path]:
 MAINTENANCE = FamilyMaintenance[Portals](
     exports={"portals": _export},
     imports={"portals": _import},
-    import_undo=ExportUndo(_versions, _is_in_export, _delete),
+    import_undo=ExportUndo(versions, is_in_export, _delete),
     check=_check,
     leftovers=_leftovers,
 )

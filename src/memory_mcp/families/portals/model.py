@@ -138,6 +138,18 @@ class Piece:
 
 
 @dataclass(frozen=True)
+class PortalSummary:
+    """A portal in a list, as described in its folder."""
+
+    uri: str
+    name: str  # for people; may be empty
+    description: str
+    tables: list[str]
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Described:
     """The description of a portal, which needs no engine."""
 

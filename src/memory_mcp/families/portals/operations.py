@@ -23,7 +23,7 @@ from memory_mcp.families.portals.file_imports import FileImports
 from memory_mcp.families.portals.folders import Engines, PortalFolder
 from memory_mcp.families.portals.journal_items import PortalJournal, portal_write, table_write
 from memory_mcp.families.portals.limits import ImportLimits, TransferLimits
-from memory_mcp.families.portals.model import VIEWER, Labels, PortalStats, Record, Table
+from memory_mcp.families.portals.model import VIEWER, Labels, PortalStats, PortalSummary, Record, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table, labels_in, writable
 from memory_mcp.families.portals.query_errors import query_error
 from memory_mcp.families.portals.record_writer import RecordWriter, notice_of
@@ -305,8 +305,15 @@ class Portals:
             except Unavailable as exc:
                 log.warning("%s", exc.message)
 
+    def has_any(self, user: str) -> bool:
+        return bool(self._registry.folders_of(user).all())
+
     def all(self, caller: Caller) -> list[PortalFolder]:
         return self._registry.folders(caller).all()
+
+    def summaries(self, caller: Caller) -> list[PortalSummary]:
+        """Every portal, without starting its engine."""
+        return [_summary(folder) for folder in self.all(caller)]
 
     def last_written(self, caller: Caller) -> list[LastWrite]:
         """Every portal."""
@@ -347,6 +354,19 @@ class Portals:
         types = {column.name: column.type for column in table.columns}
         readable = query_results.readable
         return [{name: readable(value, types[name], "uri") for name, value in row.items()} for row in rows], is_cut
+
+
+def _summary(folder: PortalFolder) -> PortalSummary:
+    described, labels = folder.described(), folder.labels()
+    tables = described.tables if described else []
+    return PortalSummary(
+        folder.address.portal_uri,
+        labels.name,
+        labels.description,
+        [table.name for table in tables],
+        rows=sum(table.rows for table in tables),
+        bytes=sum(table.bytes for table in tables),
+    )
 
 
 def _check_where(table: Table, where: Mapping[str, Any]) -> None:

@@ -3,8 +3,9 @@
 from fastapi import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_mcp.server.request_context import PERSON, owner_of
+from memory_mcp.server.request_context import PERSON, VERIFIED, owner_of
 from memory_mcp.server.request_memory import BODY, HeldBody, RequestMemory
+from memory_mcp.services import server_calls
 from memory_mcp.text.json_counts import MAX_CONTAINERS, has_too_many_containers
 
 MAX_BODY_BYTES = 4 * 1024 * 1024  # as under /mcp
@@ -54,6 +55,8 @@ class _Body:
         if self._scope["path"].startswith("/mcp"):
             return  # the SDK checks it, by the same limit
         max_bytes = MAX_BODY_BYTES if PERSON in self._scope else MAX_UNKNOWN_BODY_BYTES
+        if VERIFIED in self._scope:
+            max_bytes = server_calls.MAX_BODY_BYTES
         if len(self._taken) > max_bytes:
             raise HTTPException(413, f"A request brings at most {max_bytes:,} bytes.")
 

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from memory_mcp.errors import Invalid
 from memory_mcp.server.error_encoding import body
+from memory_mcp.services import server_calls
 
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 USUAL_PORTS = {"http": 80, "https": 443}
@@ -34,6 +35,8 @@ class OriginMiddleware:
             await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> JSONResponse | None:
+        if scope["path"] == server_calls.PATH:
+            return None  # a signed token says for which server the request is, and browsers are refused there
         if host_name(headers.get("host", "")) not in self._hosts:
             return _refused(421, "This server is not known by that Host. Add it with --allowed-hosts.")
         if not all(map(self.is_ours, headers.getlist("origin"))):

@@ -229,7 +229,7 @@ def list_stores(app: TheApp, person: ThePerson) -> StoresShown:
 @user_router.get("/portals")
 def list_portals(app: TheApp, person: ThePerson) -> PortalsShown:
     """Your portals and their sizes, if these are known without opening the portals."""
-    return PortalsShown(portals=[PortalShown.of(folder) for folder in app.portals.all(person)])
+    return PortalsShown(portals=[PortalShown.of(portal) for portal in app.portal_summaries(person)])
 
 
 # The audit log

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from memory_mcp.caller import Scope
 from memory_mcp.families.notes.model import Source
-from memory_mcp.families.portals.folders import PortalFolder
+from memory_mcp.families.portals.model import PortalSummary
 from memory_mcp.families.registry import CONFINABLE, FAMILIES
 from memory_mcp.server.arguments import MAX_FIELD_BYTES
 from memory_mcp.services.access import AuditRecord, IssuedKey, Key, Plan
@@ -353,17 +353,8 @@ class PortalShown(BaseModel):
     bytes: int
 
     @classmethod
-    def of(cls, folder: PortalFolder) -> "PortalShown":
-        described = folder.described()
-        tables = described.tables if described else []
-        return cls(
-            uri=folder.address.portal_uri,
-            name=folder.labels().name,
-            description=folder.labels().description,
-            tables=[table.name for table in tables],
-            rows=sum(table.rows for table in tables),
-            bytes=sum(table.bytes for table in tables),
-        )
+    def of(cls, portal: PortalSummary) -> "PortalShown":
+        return cls.model_validate(vars(portal))
 
 
 class PortalsShown(BaseModel):

@@ -23,7 +23,7 @@ HTTP_SETTINGS = {
     *("transport", "host", "port", "auth", "allowed_hosts", "public_url", "forwarded_allow_ips", "rate_limits"),
     *("session_idle", "max_sessions", "max_user_sessions", "max_user_streams", "header_seconds", "body_seconds"),
     *("send_seconds", "address_connections", "user_connections", "user_request_bytes", "user_handshakes"),
-    *("drain_seconds", "refused_connections", "browser_transfers"),
+    *("drain_seconds", "refused_connections", "browser_transfers", "server_url"),
 }
 """Settings without a meaning for stdio clients."""
 SERVER_SETTINGS = {"log_level", "shared_idle"}

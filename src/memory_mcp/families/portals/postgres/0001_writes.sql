@@ -1,4 +1,5 @@
--- The journal of writes, as the SQLite migration makes it. The portals themselves are on the ClickHouse server of --portals-url.
+-- The journal of writes, as the SQLite migration makes it. The portals themselves are on the ClickHouse server of --portals-url,
+-- or in files of one server.
 CREATE TABLE portal_writes (
     tenant tenant_id,
     number     bigint           NOT NULL DEFAULT memory.next_number('portal_writes'),

@@ -1,0 +1,148 @@
+"""What servers ask the one that has a user's portals for: the tools of the family, and what it declares for resources,
+search and Home. Files, locks and engines stay there."""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+from memory_mcp.caller import Caller, Scope
+from memory_mcp.clock import new_id
+from memory_mcp.errors import Invalid
+from memory_mcp.families.family import Call, Document, LastWrite, ResourcePage, Tool
+from memory_mcp.families.portals import maintenance, references, resources, search_texts
+from memory_mcp.families.portals.family import counts
+from memory_mcp.families.portals.model import PortalSummary
+from memory_mcp.families.portals.operations import Portals
+from memory_mcp.families.portals.tools import portals as family
+from memory_mcp.families.references import GroupSize, Opened
+from memory_mcp.families.texts import Text
+from memory_mcp.progress import ReportProgress, report_nothing
+from memory_mcp.services.sessions import Connection, Session
+
+R = TypeVar("R")
+TOOL = "tool "  # in front of its name, in the name of an operation
+IndexedText = tuple[str, str, Text]
+"""A text for recall, with its key and its version."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    run: Callable[..., Any]  # with a Call and the arguments, in their order
+    answers: TypeAdapter[Any]
+    arguments: tuple[str, ...] = ()
+
+
+@cache
+def operations() -> Mapping[str, Operation]:
+    """Beside tools."""
+
+    def operation(run: Callable[..., Any], answers: Any, *arguments: str) -> Operation:
+        return Operation(run, TypeAdapter(answers), arguments)
+
+    return {
+        "list_resources": operation(resources.list_page, ResourcePage, "cursor", "limit"),
+        "read_resource": operation(resources.read, Document, "uri"),
+        "complete": operation(resources.complete, list[str], "name", "value"),
+        "open": operation(references.REFERENCES.open, Opened, "ref"),
+        "counts": operation(_of_caller(counts), dict[str, int]),
+        "last_writes": operation(_of_caller(_last_writes), list[LastWrite], "limit"),
+        "sizes": operation(_of_caller(_sizes), list[GroupSize]),
+        "groups": operation(_of_caller(_groups), list[tuple[str, str | None]]),
+        "texts": operation(_of_caller(_texts), list[IndexedText], "group"),
+        "summaries": operation(_of_caller(Portals.summaries), list[PortalSummary]),
+        "versions": operation(_of_caller(maintenance.versions), dict[str, str]),
+    }
+
+
+def _of_caller(function: Callable[..., R]) -> Callable[..., R]:
+    return lambda call, *rest: function(call.operations, call.caller, *rest)
+
+
+def _last_writes(portals: Portals, caller: Caller, limit: int) -> list[LastWrite]:
+    return portals.last_written(caller)
+
+
+def _sizes(portals: Portals, caller: Caller) -> list[GroupSize]:
+    return list(references.sizes(portals, caller))
+
+
+def _groups(portals: Portals, caller: Caller) -> list[tuple[str, str | None]]:
+    """The names of the groups, and their versions."""
+    return [(group.name, group.version) for group in search_texts.groups(portals, caller)]
+
+
+def _texts(portals: Portals, caller: Caller, name: str) -> list[IndexedText]:
+    """Of one group; none if its portal was deleted meanwhile."""
+    group = next((one for one in search_texts.groups(portals, caller) if one.name == name), None)
+    if group is None:
+        return []
+    versions = group.versions()
+    texts = zip(versions.items(), group.texts(list(versions)), strict=True)
+    return [(key, version, text) for (key, version), text in texts if text is not None]
+
+
+def tool_of(operation: str) -> Tool | None:
+    return family.tools.get(operation.removeprefix(TOOL)) if operation.startswith(TOOL) else None
+
+
+def answers_of(operation: str) -> TypeAdapter[Any]:
+    tool = tool_of(operation)
+    return tool.answers if tool else operations()[operation].answers
+
+
+def changes(operation: str) -> bool:
+    tool = tool_of(operation)
+    return tool is not None and not tool.reads_only
+
+
+def new_call(
+    portals: Portals,
+    caller: Caller,
+    progress: ReportProgress = report_nothing,
+    cancelled: threading.Event | None = None,
+) -> Call[Portals]:
+    """A call in a session of its own: portals have no data of sessions."""
+    connection = Connection(caller.user, caller.session_id or new_id(), client=caller.client)
+    session = Session(connection.own_session, connection, caller.client)
+    return Call(portals, caller, session, progress, cancelled or threading.Event())
+
+
+@dataclass(frozen=True)
+class ReceivedCall:
+    """A call that another server forwarded."""
+
+    caller: Caller
+    operation: str
+    arguments: Mapping[str, Any]
+
+    @classmethod
+    def parse(cls, caller: Caller, body: bytes) -> "ReceivedCall":
+        """Raises Invalid."""
+        try:
+            sent = json.loads(body)
+            call = cls(caller, str(sent["operation"]), dict(sent["arguments"]))
+        except (ValueError, KeyError, TypeError, RecursionError) as exc:
+            raise Invalid("This is not a call of another server.") from exc
+        if tool_of(call.operation) is None and call.operation not in operations():
+            raise Invalid(f"This server knows no {call.operation!r}. Run the same version on all servers.")
+        return call
+
+    @property
+    def reads_only(self) -> bool:
+        return not changes(self.operation)
+
+    def run(self, portals: Portals, progress: ReportProgress, cancelled: threading.Event) -> bytes:
+        """The answer, as JSON. Raises AppError."""
+        call = new_call(portals, self.caller, progress, cancelled)
+        if tool := tool_of(self.operation):
+            self.caller.require(tool.needs)
+            return tool.answers.dump_json(tool.run(call, tool.arguments.model_validate(self.arguments)))
+        self.caller.require(Scope.READ)
+        operation = operations()[self.operation]
+        answer = operation.run(call, *(self.arguments[name] for name in operation.arguments))
+        return operation.answers.dump_json(answer)

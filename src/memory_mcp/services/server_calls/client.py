@@ -1,0 +1,124 @@
+"""The other servers on the same database, over HTTP."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from memory_mcp.caller import Caller
+from memory_mcp.cancellation import check_not_cancelled
+from memory_mcp.errors import AppError, Invalid, Unavailable
+from memory_mcp.progress import ReportProgress, report_nothing
+from memory_mcp.services.server_calls.protocol import ANSWER, ERROR, PATH, PROGRESS, decode_error
+from memory_mcp.services.server_calls.tokens import sign
+
+CONNECT_TIMEOUT_S = 3.0
+SILENCE_TIMEOUT_S = 15.0  # without a line: the other server, or the network, is gone
+RETRY_AFTER_S = 5
+IDLE_S = 2.0  # of a connection that is used again: the other server closes it later
+
+
+class CalledServer(Protocol):
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def url(self) -> str: ...
+
+
+class ServerClient:
+    """Sends calls to other servers. The threads of a server share it."""
+
+    def __init__(self, secret: Callable[[], str]) -> None:
+        import httpx2
+
+        timeout = httpx2.Timeout(SILENCE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        limits = httpx2.Limits(max_connections=None, keepalive_expiry=IDLE_S)
+        self._secret = secret
+        self._client = httpx2.Client(timeout=timeout, limits=limits, trust_env=False, follow_redirects=False)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def call(
+        self,
+        server: CalledServer,
+        caller: Caller,
+        operation: str,
+        arguments: dict[str, Any],
+        *,
+        changes: bool,
+        progress: ReportProgress = report_nothing,
+        cancelled: threading.Event | None = None,
+    ) -> Any:
+        """The answer of another server, as JSON. Raises its AppError, or Unavailable if it cannot be reached.
+
+        `changes`: the call may have changed something when its answer is lost.
+        """
+        body = json.dumps({"operation": operation, "arguments": arguments}, ensure_ascii=False).encode()
+        token = sign(self._secret(), server.id, caller, body)
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        with (
+            _translate_errors(changes=changes),
+            self._client.stream("POST", f"{server.url}{PATH}", content=body, headers=headers) as answer,
+        ):
+            if answer.status_code != 200:
+                raise _refusal(answer.status_code, answer.read())
+            for line in answer.iter_lines():
+                check_not_cancelled(cancelled)  # leaving the block closes the connection, which stops the call there
+                sent = json.loads(line)
+                if ERROR in sent:
+                    raise decode_error(sent[ERROR])
+                if ANSWER in sent:
+                    return sent[ANSWER]
+                if PROGRESS in sent:
+                    progress(*sent[PROGRESS])
+        raise _lost(changes=changes)  # it ended before it had answered
+
+
+@contextmanager
+def _translate_errors(*, changes: bool) -> Iterator[None]:
+    import httpx2
+
+    try:
+        yield
+    except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.InvalidURL, httpx2.UnsupportedProtocol) as exc:
+        raise Unavailable(
+            "The server that has these portals does not answer, so they cannot be read or written now. Nothing was "
+            f"changed, and everything else works. Try again in {RETRY_AFTER_S} s.",
+            retry_after=RETRY_AFTER_S,
+        ) from exc
+    except (httpx2.TransportError, ValueError) as exc:
+        raise _lost(changes=changes) from exc
+
+
+def _lost(*, changes: bool) -> Unavailable:
+    if changes:
+        return Unavailable(
+            "The server that has these portals stopped before it had answered. The change may or may not have been "
+            "saved. Look at what is stored before you repeat it.",
+            retry_after=RETRY_AFTER_S,
+            may_have_happened=True,
+        )
+    return Unavailable(
+        "The server that has these portals stopped before it had answered. Nothing was changed; try again in "
+        f"{RETRY_AFTER_S} s.",
+        retry_after=RETRY_AFTER_S,
+    )
+
+
+def _refusal(status: int, body: bytes) -> AppError:
+    """Of a request that was not begun."""
+    if status == 413:
+        return Invalid("This is too much for one call. Send less at a time.", code="too_large")
+    if status == 401:
+        return Unavailable(
+            "The server that has these portals refused this one, so nothing was changed. Another server may have its "
+            "address, or their clocks differ: their --server-url and the logs of both say more."
+        )
+    return Unavailable(
+        f"The server that has these portals is busy or stopping (HTTP {status}). Nothing was changed; try again in "
+        f"{RETRY_AFTER_S} s.",
+        retry_after=RETRY_AFTER_S,
+    )
