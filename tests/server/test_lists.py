@@ -115,6 +115,10 @@ def test_notes_are_counted_by_their_properties(me: Person) -> None:
     assert (odd["total"], odd["namespaces"], sum(odd["days"].values())) == (0, {}, 1)  # the other choices
     assert facets("namespace=work")["namespaces"] == {"home": 4, "work": 3}
     assert facets("archived=true&q=once")["total"] == 1
+    hits = me.ask("GET", "/api/notes?q=note&namespace=home&limit=2").json()["notes"]
+    of_hits = facets("&".join(f"id={hit['id']}" for hit in hits))
+    assert (of_hits["total"], of_hits["namespaces"]) == (2, {"home": 2})
+    assert facets("id=unknown")["total"] == 0
 
 
 def test_notes_that_need_attention_are_counted_and_listed(server: Http) -> None:
@@ -260,6 +264,9 @@ def test_a_graph_of_notes_has_the_best_connected_with_all_their_links(me: Person
     assert shown == [(hub, 3, 1), (ids[0], 2, 2), (ids[1], 2, 2), (ids[2], 1, 0)]
     assert len(around["edges"]) == 4
     assert me.ask("GET", "/api/notes/graph?around=none").status_code == 404
+    call(me, "memory_delete", id=ids[0])
+    drawn = me.ask("GET", "/api/notes/graph?limit=2").json()
+    assert [(node["id"], node["degree"]) for node in drawn["nodes"]] == [(hub, 2), (ids[2], 1)]  # an archived note
 
 
 def kept(me: Person, address: str) -> dict[str, str]:

@@ -260,6 +260,49 @@ def test_hits_that_have_none_of_the_words_can_be_left_out(page: Page) -> None:
     expect(page.get_by_text("2 memories", exact=True)).to_be_visible()
     page.go_back()
     expect(found).to_have_count(3)
+    page.get_by_label("Select all on this page").check()
+    expect(page.get_by_text("1 selected memory is only similar in meaning, without the words “Ann”.")).to_be_visible()
+    assert_accessible(page)
+    page.get_by_role("button", name="Leave it out").click()
+    expect(page.get_by_text("2 selected")).to_be_visible()
+    expect(page.get_by_label("Select Embeddings")).not_to_be_checked()
+    answer_searches(page, {"Embeddings": "its meaning"})
+    page.goto("/memories?q=Ann&words=1")
+    page.get_by_role("button", name="Show similar ones").click()
+    expect(found).to_have_count(1)
+
+
+def test_beside_a_search_its_hits_are_counted(new_account_page: Page, new_account: Site) -> None:
+    page = new_account_page
+    new_account.call("commit_memory", scope="vault", key="plan", content="For a disaster")
+    new_account.call("commit_memory", scope="vault", key="tea", content="Darjeeling")
+    page.goto("/memories?q=disaster")
+    expect(page.get_by_text("Among the 3 memories found:")).to_be_visible()
+    kinds = page.get_by_role("region", name="Kind").get_by_role("link")
+    expect(kinds).to_have_text(["All", "Notes 2", "Facts 1", "Files", "Entities", "Tables"])
+    expect(page.get_by_role("region", name="Namespace").get_by_role("link")).to_have_text(["default 2"])
+    expect(page.get_by_role("region", name="Tag").get_by_role("link")).to_have_text(["#ops 2"])
+    page.get_by_role("link", name="Notes 2").click()
+    expect(page.get_by_text("Among the 2 memories found:")).to_be_visible()
+    page.get_by_label("Search everything").fill("")
+    expect(page.get_by_role("region", name="Namespace").get_by_role("link")).to_have_count(4)
+
+
+def test_all_that_is_selected_is_shown(new_account_page: Page, new_account: Site) -> None:
+    """A list does not move while it is read: what was found since is not selected unseen."""
+    page = new_account_page
+    page.goto("/memories?q=disaster")
+    found = page.get_by_role("list", name="Found").get_by_role("listitem")
+    expect(found).to_have_count(2)
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
+    new_account.call("memory_create", title="Another disaster", content="Later")
+    show = page.get_by_role("button", name="1 new – show")
+    expect(show).to_be_visible()
+    page.get_by_label("Select all on this page").check()
+    expect(page.get_by_text("2 selected")).to_be_visible()
+    show.click()
+    expect(found).to_have_count(3)
+    expect(page.get_by_label("Select Another disaster")).not_to_be_checked()
 
 
 def test_filtered_notes_that_have_none_of_the_words_can_be_left_out(page: Page) -> None:

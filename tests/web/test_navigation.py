@@ -60,6 +60,10 @@ def test_focus_stays_where_it_was(page: Page) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Sessions")
     expect(page.get_by_role("main")).to_be_focused()
+    page.goto("/memories")
+    page.get_by_label("Select all on this page").focus()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Shortcuts")).to_be_visible()
 
 
 def test_missing_things_are_explained_to_people(page: Page) -> None:

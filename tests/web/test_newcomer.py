@@ -95,6 +95,29 @@ def test_what_an_agent_believes_about_my_work_is_found_and_corrected(page: Page)
     expect(mine).to_contain_text("Since May as the foreman.")
 
 
+def test_one_thing_is_found_and_corrected_by_the_keyboard_alone(page: Page) -> None:
+    page.keyboard.press("/")
+    page.keyboard.type("ferry")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("list", name="Found").get_by_role("link").first).to_contain_text("ferry")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Commute")
+    expect(page.get_by_role("main")).to_be_focused()
+    edit = page.get_by_role("link", name="Edit")
+    for _ in range(5):
+        page.keyboard.press("Tab")
+        if edit.evaluate("link => link === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Text", exact=True)).to_be_focused()
+    page.keyboard.press("Control+End")
+    page.keyboard.type(" By bicycle else.")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("article")).to_contain_text("By bicycle else.")
+    expect(page.get_by_role("main")).to_be_focused()
+
+
 def test_all_about_one_person_is_deleted(page: Page) -> None:
     search(page, "Zoltan")
     found = page.get_by_role("list", name="Found").get_by_role("listitem")
@@ -129,7 +152,7 @@ def test_expenses_are_drawn_by_month_and_kind(page: Page, tmp_path: Path) -> Non
     page.get_by_role("button", name="Next").click()
     page.get_by_role("button", name="Import", exact=True).click()
     page.get_by_role("button", name="Charts").click()
-    page.get_by_role("group", name="What is drawn").get_by_label("a series for each").select_option("Kind")
+    page.get_by_role("group", name="What is drawn").get_by_label("split by").select_option("Kind")
     drawn = page.get_by_role("img", name="Chart of total of Amount of each Kind by Date per month")
     expect(drawn.locator(".u-legend .u-series .u-label").filter(has_text=re.compile(r"\w"))).to_have_text(
         ["rent", "food"]

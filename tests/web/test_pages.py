@@ -25,11 +25,11 @@ PAGES = {
     "/stores/default/people?new=1": "Files",
     "/portals": "Tables",
     "/memories/pairs": "Similar notes",
-    "/portals/tests/shop?table=refunds": "Portal mem://tests/shop",
-    "/portals/tests/shop?tab=charts&by=buyer": "Portal mem://tests/shop",
-    "/portals/tests/shop?tab=schema": "Portal mem://tests/shop",
-    "/portals/tests/shop?tab=sql&query=SELECT+1": "Portal mem://tests/shop",
-    "/portals/tests/shop?tab=statistics": "Portal mem://tests/shop",
+    "/portals/tests/shop?table=refunds": "tests/shop",
+    "/portals/tests/shop?tab=charts&by=buyer": "tests/shop",
+    "/portals/tests/shop?tab=schema": "tests/shop",
+    "/portals/tests/shop?tab=sql&query=SELECT+1": "tests/shop",
+    "/portals/tests/shop?tab=statistics": "tests/shop",
     "/keys": "Connect a client",
     "/writes": "Who wrote what",
     "/sessions": "Sessions",
@@ -157,6 +157,7 @@ def test_the_first_day_shows_how_to_begin(browser: Browser, site: Site) -> None:
     steps = page.get_by_role("region", name="First steps")
     expect(steps.get_by_role("link", name="Connect a client")).to_be_visible()
     expect(page.get_by_role("img")).to_have_count(0)
+    expect(page.get_by_role("list", name="Totals")).to_have_count(0)
     assert_accessible(page)
     steps.get_by_role("link", name="Write a note").click()
     page.get_by_label("Text", exact=True).fill("My first note")
@@ -520,7 +521,7 @@ SMALL_TARGETS = """() =>
 
 def test_every_page_fits_on_a_phone_and_can_be_touched(browser: Browser, site: Site) -> None:
     context = browser.new_context(
-        base_url=site.url, locale="en-US", viewport={"width": 375, "height": 740}, is_mobile=True, has_touch=True
+        base_url=site.url, locale="en-US", viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True
     )
     context.add_cookies([{"name": name, "value": value, "url": site.url} for name, value in site.me.cookies.items()])
     page = context.new_page()
@@ -528,7 +529,7 @@ def test_every_page_fits_on_a_phone_and_can_be_touched(browser: Browser, site: S
         page.goto(address)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
         expect(page.get_by_label("Loading")).to_have_count(0)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 375, address
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, address
         assert page.evaluate(SMALL_TARGETS) == [], address
     for address, _ in sample(list(PAGES.items()), 4):
         page.goto(address)

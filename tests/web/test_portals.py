@@ -45,7 +45,7 @@ def open_portal(page: Page, address: str) -> None:
 def test_portals_show_their_names_and_changes_of_other_clients(page: Page, site: Site, address: str) -> None:
     page.goto("/portals")
     row = page.get_by_role("row").filter(has_text=address)
-    expect(row.get_by_role("link", name=f"mem://{address}")).to_be_visible()
+    expect(row.get_by_role("link", name=address)).to_be_visible()
     label(site, address, "Garden <b>plan</b>", "What grows where.")
     expect(row.get_by_role("link", name="Garden <b>plan</b>")).to_be_visible()
     expect(row).to_contain_text("What grows where.")

@@ -504,7 +504,7 @@ def test_a_person_makes_a_chart_of_expenses_by_month_and_kind_without_a_query(
     page.keyboard.press("Enter")
     expect(page.get_by_role("img", name="Chart of total of Amount by Date per month")).to_be_visible()
     choices = page.get_by_role("group", name="What is drawn")
-    choices.get_by_label("a series for each").select_option("Kind")
+    choices.get_by_label("split by").select_option("Kind")
     drawn = page.get_by_role("img", name="Chart of total of Amount of each Kind by Date per month")
     expect(drawn.locator(".u-legend .u-series .u-label").filter(has_text=re.compile(r"\w"))).to_have_text(
         ["rent", "food"]

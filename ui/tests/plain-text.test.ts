@@ -16,4 +16,5 @@ test.each([
   ['a dash - like this', 'a dash - like this'],
   ['> quoted ## Second', 'quoted Second'],
   ['snake_case_name and C#', 'snake_case_name and C#'],
+  ['Fix: inject it. ```python def test(clock): ... ``` #tests', 'Fix: inject it. def test(clock): ... #tests'],
 ])('%s', (markdown, expected) => expect(plainText(markdown)).toBe(expected))

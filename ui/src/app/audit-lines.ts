@@ -1,6 +1,7 @@
 // Lines of the audit log in words.
 import type { Schemas } from '../shared/api-types'
 import { plural } from '../shared/format'
+import { noteId } from './refs'
 import { decode } from './urls'
 
 type Entry = Schemas['AuditEntry']
@@ -41,7 +42,8 @@ const SENTENCES: Record<string, (details: Record<string, unknown>) => string> = 
     `Writes were undone: ${plural(Number(deleted), 'memory', 'memories')} deleted, ${text(restored)} restored`,
   memory_delete: ({ soft }) => (soft === false ? 'A note was deleted for good' : 'A note was archived'),
   memory_unlink: () => 'A link between two notes was deleted',
-  delete_memory: ({ ref }) => `${describeRef(text(ref))} was deleted`,
+  delete_memory: ({ ref, for_good: isForGood }) =>
+    `${describeRef(text(ref))} was ${isForGood ? 'deleted for good' : noteId(text(ref)) ? 'archived' : 'deleted'}`,
   prune_memory: ({ key }) => (text(key) ? `The fact ${quoted(key)} was deleted` : 'Facts were deleted'),
   remove_memory: ({ store, path }) => `The file ${quoted(path)} was deleted${from(store)}`,
   prune_memories: ({ store }) => `Expired files were deleted${from(store)}`,
@@ -59,6 +61,25 @@ const SENTENCES: Record<string, (details: Record<string, unknown>) => string> = 
     const of = `the table ${quoted(table)} of ${text(portalUri)}`
     return portal ? `T${of.slice(1)} was deleted` : `${plural(Number(deleted), 'row')} of ${of} deleted`
   },
+}
+
+interface Line {
+  entry: Entry // the last of them
+  sentence: string
+  count: number
+}
+
+/** Entries that say the same one after the other are one line. */
+export function auditLines(entries: Entry[]): Line[] {
+  const lines: Line[] = []
+  for (const entry of entries) {
+    const sentence = auditLine(entry)
+    const last = lines.at(-1)
+    const isSame = last?.sentence === sentence && last.entry.client === entry.client && last.entry.ip === entry.ip
+    if (isSame) last.count++
+    else lines.push({ entry, sentence, count: 1 })
+  }
+  return lines
 }
 
 /** What happened, as a sentence. A tool's arguments are in `arguments`, unless they were too long to be recorded. */

@@ -127,9 +127,12 @@ const SHORTCUTS: [string, string][] = [
 const isPaletteKey = (event: KeyboardEvent) =>
   (IS_MAC ? event.metaKey : event.ctrlKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === 'k'
 
+const TEXT_FIELDS =
+  'input:not([type=checkbox], [type=radio], [type=range], [type=file]), textarea, select, [contenteditable]'
+
 function isTyping(event: KeyboardEvent): boolean {
   const [target] = event.composedPath()
-  return target instanceof Element && target.closest('input, textarea, select, [contenteditable]') !== null
+  return target instanceof Element && target.closest(TEXT_FIELDS) !== null
 }
 
 /** The shortcuts that work on every page. */
@@ -156,6 +159,16 @@ function useShortcuts(togglePalette: () => void, showHelp: () => void): void {
   }, [])
 }
 
+/** The content gets the focus when what had it is gone with the former page: keys and screen readers go on there. */
+function useFocusOnNewPage(): void {
+  const address = route.value
+  const first = useRef(address)
+  useEffect(() => {
+    if (address !== first.current && document.activeElement === document.body)
+      document.getElementById('content')?.focus({ preventScroll: true })
+  }, [address])
+}
+
 function App() {
   const name = route.value.path[0] ?? ''
   const [title, Page] = Object.hasOwn(PAGES, name) ? PAGES[name]! : NOT_FOUND
@@ -164,6 +177,7 @@ function App() {
   const showHelp = () => help.current?.showModal()
   useEffect(watchChanges, [])
   useEffect(loadOwner, [])
+  useFocusOnNewPage()
   useShortcuts(() => setPaletteOpen((isOpen) => !isOpen), showHelp)
   const shownTitle = pageTitle.value || itemTitle() || title
   useEffect(() => {

@@ -2,6 +2,9 @@ import { decode, href } from './urls'
 
 export const noteRef = (id: string) => `memory://note/${id}`
 
+/** The id of a note; undefined for any other memory. */
+export const noteId = (ref: string) => /^memory:\/\/note\/(.+)$/.exec(ref)?.[1]
+
 export const entityRef = (project: string, entity: string) =>
   `graph:${encodeURIComponent(project)}/${encodeURIComponent(entity)}`
 
@@ -16,8 +19,8 @@ export const shownTitle = ({ family, title }: { family: string; title: string })
 
 /** The page that shows what a `ref` of a search hit names; of a table, the rows with the words of the search. */
 export function refHref(ref: string, search = ''): string {
-  const note = /^memory:\/\/note\/(.+)$/.exec(ref)
-  if (note) return href(['memories', 'note', note[1]!])
+  const note = noteId(ref)
+  if (note) return href(['memories', 'note', note])
   const file = /^stores:([^/]+)\/(.+)$/.exec(ref)
   if (file) return href(['stores', file[1]!, ...decode(file[2]!).split('/')], { file: '1' })
   const portal = /^mem:\/\/([^/]+)\/([^/?]+)\/?([^?]*)/.exec(ref)

@@ -2,6 +2,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { shortTime } from './format'
+import { shown } from './invisible'
 import { Scroll } from './scroll'
 
 export interface Series {
@@ -37,7 +38,7 @@ const MAX_SOLID = 4 // further lines are dashed, which distinguishes them
 const DASH_PX = [6, 4]
 
 function axes(x: Props['x'], isTime: boolean, color: (name: string) => string): uPlot.Axis[] {
-  const name = (mark: number) => (Number.isInteger(mark) ? String(x[mark] ?? '').slice(0, MAX_LABEL_CHARS) : '')
+  const name = (mark: number) => (Number.isInteger(mark) ? shown(String(x[mark] ?? '').slice(0, MAX_LABEL_CHARS)) : '')
   const lengths = isTime ? [TIME_CHARS] : x.map((one) => Math.min(String(one).length, MAX_LABEL_CHARS))
   const space = Math.max(1, ...lengths) * CHAR_PX + 16
   const names: uPlot.Axis = isTime ? {} : { values: (_, marks) => marks.map(name) }
@@ -73,12 +74,12 @@ function lines(
   isTime: boolean,
   color: (name: string) => string,
 ): uPlot.Series[] {
-  const shown = series.map((line, index) => {
+  const drawn = series.map((line, index) => {
     const stroke = color(line.color ?? COLORS[index % COLORS.length]!)
     const bars = { fill: stroke, paths: barPaths(places, index, series.length), points: { show: false } }
     const points = { paths: () => null, points: { show: true, size: 9, fill: stroke } }
     return {
-      label: line.label,
+      label: shown(line.label),
       stroke,
       width: 2,
       dash: index < MAX_SOLID ? undefined : DASH_PX,
@@ -87,8 +88,8 @@ function lines(
     }
   })
   return [
-    { label: '', value: (_, mark: number | null) => (isTime || mark === null ? '' : String(x[mark] ?? '')) },
-    ...shown,
+    { label: '', value: (_, mark: number | null) => (isTime || mark === null ? '' : shown(String(x[mark] ?? ''))) },
+    ...drawn,
   ]
 }
 

@@ -1,5 +1,5 @@
-// Characters that people do not see and that models or terminals obey, shown by name in every text of a page: the same
-// as src/memory_mcp/text/invisible_characters.py. Fields and editors have the exact text.
+// Characters that people do not see and that models or terminals obey, shown by name in every text, tooltip and label
+// of a page: the same as src/memory_mcp/text/invisible_characters.py. Fields and editors have the exact text.
 import { options, type VNode } from 'preact'
 
 const FLAG = '\u{1f3f4}[\u{e0030}-\u{e0039}\u{e0061}-\u{e007a}]{3,7}\u{e007f}'
@@ -19,12 +19,22 @@ const name = (character: string) => `<U+${character.codePointAt(0)!.toString(16)
 export const shown = (text: string): string =>
   text.replace(INVISIBLE, (whole: string, hidden?: string) => (hidden ? name(hidden) : whole))
 
+const LABELS = ['aria-label', 'title', 'alt', 'placeholder'] // attributes that people read or hear
+
+function showInLabels(props: Record<string, unknown>): void {
+  for (const name of LABELS) {
+    const text = props[name]
+    if (typeof text === 'string') props[name] = shown(text)
+  }
+}
+
 /** From now on, in every text that is drawn: Preact makes a node without a type of each. */
 export function showInvisibleCharacters(): void {
   const before = options.vnode?.bind(options)
   options.vnode = (vnode: VNode) => {
-    const text = vnode as unknown as { type: unknown; props: unknown }
-    if (text.type === null && typeof text.props === 'string') text.props = shown(text.props)
+    const drawn = vnode as unknown as { type: unknown; props: unknown }
+    if (drawn.type === null && typeof drawn.props === 'string') drawn.props = shown(drawn.props)
+    if (typeof drawn.type === 'string') showInLabels(drawn.props as Record<string, unknown>)
     before?.(vnode)
   }
 }

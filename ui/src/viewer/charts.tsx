@@ -67,9 +67,9 @@ export function Charts(props: Props) {
           />
         )}
         <Choice
-          label="a series for each"
+          label="split by"
           value={chart.by}
-          options={[['', '(one series)'], ...names.filter(([name]) => name !== chart.x.name)]}
+          options={[['', 'nothing'], ...names.filter(([name]) => name !== chart.x.name)]}
           onChoose={(by) => setChoice({ ...choice, by })}
         />
         <Choice

@@ -39,13 +39,14 @@ const typeOf = (column: Column) => column.type.replace(/^(?:Nullable|LowCardinal
 export const isTime = (column: Column) => /^Date/.test(typeOf(column))
 const isNumber = (column: Column) => /^(?:U?Int|Float|Decimal)/.test(typeOf(column))
 const isId = (name: string) => /(?:^|_)id$/i.test(name)
+const isAmount = (column: Column) => isNumber(column) && !isId(column.name)
 const quote = (name: string) => '`' + name.replace(/[\\`]/g, '\\$&') + '`'
 
 const COUNT: Measure = { value: 'count', label: 'number of rows', sql: 'count()', isTotal: true }
 
 export const measures = (table: Table): Measure[] => [
   COUNT,
-  ...table.columns.filter(isNumber).flatMap(({ name }) => [
+  ...table.columns.filter(isAmount).flatMap(({ name }) => [
     { value: `sum ${name}`, label: `total of ${name}`, sql: `sum(${quote(name)})`, isTotal: true },
     { value: `avg ${name}`, label: `average of ${name}`, sql: `avg(${quote(name)})`, isTotal: false },
   ]),
@@ -60,7 +61,7 @@ export function completeChoice(table: Table, choice: ChartChoice): TableChart | 
     columns.find((column) => !isNumber(column)) ??
     columns[0]
   if (!x) return null
-  const amount = columns.find((column) => isNumber(column) && !isId(column.name) && column !== x)
+  const amount = columns.find((column) => isAmount(column) && column !== x)
   const offered = measures(table)
   return {
     table: table.name,

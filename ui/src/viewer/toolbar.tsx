@@ -23,7 +23,7 @@ interface Props {
 export function Toolbar({ bridge, view, table, tab, canWrite, isFullscreen, onTable, onTab, onFile }: Props) {
   return (
     <div class="bar toolbar">
-      <code class="address">{view.portalUri}</code>
+      {view.name && <code class="address">{view.portalUri}</code>}
       <select aria-label="Table" value={table?.name} onChange={(event) => onTable(event.currentTarget.value)}>
         {view.tables.map(({ name, rows }) => (
           <option value={name} key={name}>

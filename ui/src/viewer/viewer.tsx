@@ -151,12 +151,10 @@ export function Viewer(props: Props) {
         if (permissions.write) importFile(event.dataTransfer?.files[0])
       }}
     >
-      <h1 class="hidden">Portal {uri}</h1>
-      {(view.name || view.description) && (
-        <p class="labels">
-          {view.name && <b>{view.name}</b>} {view.description && <span class="mut">{view.description}</span>}
-        </p>
-      )}
+      <div class="labels">
+        <h1>{view.name || uri.replace('mem://', '')}</h1>{' '}
+        {view.description && <span class="mut">{view.description}</span>}
+      </div>
       <Toolbar
         bridge={bridge}
         view={view}

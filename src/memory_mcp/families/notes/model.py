@@ -129,6 +129,7 @@ class Filter:
     client: str | None = None  # who wrote it first
     is_current: bool = False  # no other note supersedes it
     state: NoteState | None = None
+    ids: tuple[str, ...] = ()  # only some of these
 
     @property
     def is_empty(self) -> bool:

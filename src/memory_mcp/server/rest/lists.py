@@ -76,6 +76,9 @@ class NotesFilter(BaseModel):
         None, description="Only those that a newer note supersedes, that have expired, or that have no vector."
     )
     archived: bool = Field(False, description="Only deleted notes that can be restored, instead of all others.")
+    id: list[Annotated[str, Field(max_length=64, pattern=TEXT)]] = Field(
+        [], description="Only some of these.", max_length=100
+    )
 
     def filter(self) -> Filter:
         return Filter(
@@ -89,6 +92,7 @@ class NotesFilter(BaseModel):
             client=self.client,
             state=self.state,
             excluded_source="hook" if self.state in COUNTED_STATES else None,
+            ids=tuple(self.id),
         )
 
 
@@ -157,7 +161,7 @@ def note_titles(
 @user_router.get("/notes/facets", responses=refusals(422))
 def note_facets(app: TheApp, person: ThePerson, wanted: Annotated[NotesFilter, Query()]) -> FacetsShown:
     """How many notes match the filter, by their properties. Words are counted only among deleted notes: a search ranks
-    all notes."""
+    all notes, and its hits are counted by their ids."""
     require(person, "notes", Scope.READ)
     words = wanted.q.strip() if wanted.archived else ""
     return FacetsShown.model_validate(

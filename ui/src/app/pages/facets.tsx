@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { Schemas } from '../../shared/api-types'
-import { number } from '../../shared/format'
+import { number, plural } from '../../shared/format'
 import { FAMILIES, familyLabel } from '../families'
 import { describeFilter, FILTER_NAMES, SOURCES, type FilterName, type NoteFilters } from '../note-filters'
 import { route, setQuery } from '../router'
@@ -48,9 +48,10 @@ interface Props {
   family: string
   families: Record<string, number | undefined>
   facets: Schemas['FacetsShown'] | undefined
+  hits?: number // these alone are counted
 }
 
-export function Facets({ filters, family, families, facets }: Props) {
+export function Facets({ filters, family, families, facets, hits }: Props) {
   const isOpen = Boolean(route.value.query.filters)
   return (
     <aside class="facets" aria-label="Filters">
@@ -63,6 +64,7 @@ export function Facets({ filters, family, families, facets }: Props) {
         Filters
       </button>
       <div id="facets" class={isOpen ? 'open' : ''}>
+        {hits !== undefined && <p class="mut">Among the {plural(hits, 'memory', 'memories')} found:</p>}
         <FamilyFacet family={family} families={families} />
         <Facet title="Namespace" name="namespace" counts={facets?.namespaces} chosen={filters.namespace} />
         <Facet title="Tag" name="tag" counts={facets?.tags} chosen={filters.tag} prefix="#" />

@@ -1,4 +1,5 @@
 // What is known about the chosen node of a graph.
+import { useEffect, useRef } from 'preact/hooks'
 import { plural } from '../../shared/format'
 import { get } from '../api'
 import type { Node } from '../graph-model'
@@ -25,8 +26,10 @@ const textOf = ({ content, entities }: Opened) =>
 
 export function GraphPanel({ reference, node, onExpand, onClose }: Props) {
   const opened = useResource(() => get('/api/open', { query: { ref: reference } }), [reference])
+  const element = useRef<HTMLElement>(null)
+  useEffect(() => element.current?.scrollIntoView({ block: 'nearest' }), [])
   return (
-    <section class="card" aria-label={node.title}>
+    <section class="card" aria-label={node.title} ref={element}>
       <div class="bar">
         <h2>{node.title}</h2>
         <span class="space" />

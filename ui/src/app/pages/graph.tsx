@@ -14,7 +14,7 @@ import {
   type GraphData,
   type Node,
 } from '../graph-model'
-import { entityRef, noteRef, refHref } from '../refs'
+import { entityRef, noteRef } from '../refs'
 import { Await, useResource } from '../resource'
 import { navigate, route, setQuery } from '../router'
 import { href } from '../urls'
@@ -117,6 +117,8 @@ function GraphView({ graph: loaded, project, note, limit }: Props) {
   const shown = useMemo(() => all.nodes.filter((node) => !hidden.includes(node.group)), [all, hidden])
   const listed = useMemo(() => bestConnected(shown.filter((node) => contains(node, search))), [shown, search])
   const selected = all.nodes.find((node) => node.id === chosen)
+  const isListed = selected && listed.includes(selected)
+  const found = (search && !isListed ? listed[0]?.id : selected?.id) ?? null
   const choose = (id: string) => setQuery({ chosen: id }, true)
   const expand = async (id: string) => {
     try {
@@ -146,15 +148,21 @@ function GraphView({ graph: loaded, project, note, limit }: Props) {
             onClose={() => choose('')}
           />
         )}
-        <NodeList nodes={listed} project={project} note={note} hovered={hovered} onHighlight={setHighlighted} />
+        <NodeList
+          nodes={listed}
+          chosen={chosen}
+          hasAround={(id) => !project && id !== note}
+          hovered={hovered}
+          onHighlight={setHighlighted}
+        />
       </div>
       <div>
         <GraphCanvas
           nodes={shown}
           edges={all.edges}
           label={`Graph of ${nodes} and ${links}; the list beside it has the same`}
-          highlighted={highlighted ?? hovered ?? (selected ? selected.id : null)}
-          found={search && listed[0] ? listed[0].id : null}
+          highlighted={highlighted ?? hovered ?? found}
+          found={found}
           onHover={setHovered}
           onChoose={choose}
         />
@@ -210,13 +218,14 @@ function More({ project, limit }: { project: string; limit: number }) {
 
 interface NodeListProps {
   nodes: Node[]
-  project: string
-  note: string
+  chosen: string
+  hasAround: (id: string) => boolean
   hovered: string | null
   onHighlight: (id: string | null) => void
 }
 
-function NodeList({ nodes, project, note, hovered, onHighlight }: NodeListProps) {
+/** A press moves the picture to a node and shows its panel. */
+function NodeList({ nodes, chosen, hasAround, hovered, onHighlight }: NodeListProps) {
   return (
     <ul class="list scrolling" aria-label="Nodes" tabIndex={0}>
       {nodes.slice(0, MAX_NODES).map((node) => (
@@ -227,7 +236,8 @@ function NodeList({ nodes, project, note, hovered, onHighlight }: NodeListProps)
           onMouseLeave={() => onHighlight(null)}
         >
           <a
-            href={refHref(project ? entityRef(project, node.id) : noteRef(node.id))}
+            href={href(['graph'], { ...route.value.query, chosen: node.id })}
+            aria-current={node.id === chosen ? 'true' : undefined}
             onFocus={() => onHighlight(node.id)}
             onBlur={() => onHighlight(null)}
           >
@@ -236,7 +246,7 @@ function NodeList({ nodes, project, note, hovered, onHighlight }: NodeListProps)
           <span class="mut" title={plural(node.degree, 'link')}>
             {number(node.degree)}
           </span>{' '}
-          {!project && node.id !== note && (
+          {hasAround(node.id) && (
             <a class="mut" href={href(['graph'], { note: node.id })} aria-label={`Around ${node.title}`}>
               around
             </a>

@@ -11,10 +11,15 @@ import { isFoundByMeaning, PAGE_SIZE, type Hit, type SearchResult } from '../sea
 import { isDeletedSince, select, selectedIn } from '../selection'
 import { href } from '../urls'
 
+interface ShownHits {
+  hits: Hit[]
+  added: number // further ones, which appear when the user asks for them
+  showNew: () => void
+}
+
 interface HitListProps {
-  result: SearchResult
+  shown: ShownHits
   query: string
-  page: number
   list: string // the key of all pages together
 }
 
@@ -23,23 +28,31 @@ export const isSelectable = (hit: Hit) => hit.family !== 'portals'
 
 /** The hits stay in place while the user reads; new ones appear when the user asks for them. What the user did to the
  *  list itself is shown at once. */
-export function HitList({ result, query, page, list }: HitListProps) {
+export function useShownHits(result: SearchResult | undefined, page: number): ShownHits {
   const [chosen, setChosen] = useState(result)
-  const isOlder = chosen.endedActions < result.endedActions
-  if (isOlder) setChosen(result)
-  const shown = isOlder ? result.hits : chosen.hits
+  const isOutdated = result && (chosen?.key !== result.key || chosen.endedActions < result.endedActions)
+  if (isOutdated) setChosen(result)
+  if (!result || !chosen) return { hits: result?.hits ?? [], added: 0, showNew: () => undefined }
+  const kept = isOutdated ? result.hits : chosen.hits
+  const newest = new Map(result.hits.map((hit) => [hit.ref, hit]))
+  const known = new Set(kept.map((hit) => hit.ref))
+  const isPartial = result.hits.length >= PAGE_SIZE || page > 1 // else a missing hit was deleted
+  return {
+    hits: kept
+      .flatMap((hit) => newest.get(hit.ref) ?? (isPartial ? [hit] : []))
+      .filter((hit) => !isDeletedSince(hit.ref, result.endedActions)),
+    added: page === 1 ? result.hits.filter((hit) => !known.has(hit.ref)).length : 0,
+    showNew: () => setChosen(result),
+  }
+}
+
+export function HitList({ shown, query, list }: HitListProps) {
+  const { hits: visible, added } = shown
   const element = useRef<HTMLUListElement>(null)
   const lastToggled = useRef(-1)
-  const newest = new Map(result.hits.map((hit) => [hit.ref, hit]))
-  const known = new Set(shown.map((hit) => hit.ref))
-  const added = page === 1 ? result.hits.filter((hit) => !known.has(hit.ref)).length : 0
-  const isPartial = result.hits.length >= PAGE_SIZE || page > 1 // else a missing hit was deleted
-  const visible = shown
-    .flatMap((hit) => newest.get(hit.ref) ?? (isPartial ? [hit] : []))
-    .filter((hit) => !isDeletedSince(hit.ref, result.endedActions))
   const selected = selectedIn(list)
   function showNew() {
-    setChosen(result)
+    shown.showNew()
     requestAnimationFrame(() => element.current?.querySelector('a')?.focus())
   }
   /** With Shift, all from the last one. */
@@ -160,11 +173,12 @@ interface NothingFoundProps {
   query: string
   family: string
   hasFilters: boolean
+  onlyWords: boolean
   onClear: () => void
 }
 
 /** What was searched, and what to do now. */
-export function NothingFound({ query, family, hasFilters, onClear }: NothingFoundProps) {
+export function NothingFound({ query, family, hasFilters, onlyWords, onClear }: NothingFoundProps) {
   return (
     <div class="empty" role="status">
       <p>
@@ -173,11 +187,17 @@ export function NothingFound({ query, family, hasFilters, onClear }: NothingFoun
       <p>
         {query && 'Try fewer or other words. '}
         {(family || hasFilters) && 'Only a part of your memories was searched. '}
+        {onlyWords && 'Memories that are only similar in meaning are not shown. '}
       </p>
       <p>
         {query && family && (
           <button class="link" onClick={() => setQuery({ family: '' })}>
             Search all families
+          </button>
+        )}{' '}
+        {onlyWords && (
+          <button class="link" onClick={() => setQuery({ words: '' })}>
+            Show similar ones
           </button>
         )}{' '}
         <button class="link" onClick={onClear}>

@@ -47,7 +47,7 @@ export function Home() {
         </Await>
       )}
       {!isNew && <Attention />}
-      <Await resource={overview}>{(found) => <Totals overview={found} />}</Await>
+      {!isNew && <Await resource={overview}>{(found) => <Totals overview={found} />}</Await>}
       {!isNew && <Activity />}
     </>
   )

@@ -36,13 +36,13 @@ export function ImportCheck({ report, name, onCheck, onImport, onCancel }: Props
   const [into, setInto] = useState(report.into)
   const [one, many, intoLabel] = KINDS[report.family]
   const count = report.imported + report.updated
-  const lines: [number, string, string][] = [
+  const lines: [number, string, string, isItem?: boolean][] = [
     [report.imported, 'will be added', 'will be added'],
     [report.updated, 'has changed there, and will be updated', 'have changed there, and will be updated'],
     [report.skipped, 'is here already', 'are here already'],
     [report.kept, 'differs here, and stays as it is', 'differ here, and stay as they are'],
-    [report.refused, 'cannot be imported', 'cannot be imported'],
-    [report.left_out, 'is left out', 'are left out'],
+    [report.refused, 'cannot be imported', 'cannot be imported', true],
+    [report.left_out, 'is left out', 'are left out', true], // such as a picture
   ]
   const isElsewhere = into.trim() !== report.into
   return (
@@ -52,10 +52,11 @@ export function ImportCheck({ report, name, onCheck, onImport, onCancel }: Props
       </p>
       <ul aria-label="What will happen">
         {lines.map(
-          ([some, effectOnOne, effect]) =>
+          ([some, effectOnOne, effect, isItem]) =>
             some > 0 && (
               <li key={effect}>
-                <b>{number(some)}</b> {some === 1 ? `${one} ${effectOnOne}` : `${many} ${effect}`}
+                <b>{number(some)}</b>{' '}
+                {some === 1 ? `${isItem ? 'item' : one} ${effectOnOne}` : `${isItem ? 'items' : many} ${effect}`}
               </li>
             ),
         )}
@@ -93,9 +94,11 @@ export function ImportCheck({ report, name, onCheck, onImport, onCancel }: Props
   )
 }
 
+const singular = (kinds: string) => kinds.replace(/ies$/, 'y').replace(/s$/, '')
+
 /** What is new in an export of Memory MCP. */
 function NewOfEachKind({ details }: { details: Report['details'] }) {
-  const shown = Object.entries(details).map(([kind, count]) => `${number(count)} ${kind}`)
+  const shown = Object.entries(details).map(([kinds, count]) => plural(count, singular(kinds), kinds))
   return shown.length ? <p class="mut">New: {shown.join(', ')}.</p> : null
 }
 

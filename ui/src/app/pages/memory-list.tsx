@@ -7,6 +7,7 @@ import { get } from '../api'
 import { MEMORY_CHANGES } from '../changes'
 import { FAMILIES, familyCount, familyLabel } from '../families'
 import { filtersFromQuery, notesQuery } from '../note-filters'
+import { noteId } from '../refs'
 import { Await, useResource } from '../resource'
 import { navigate, route, setQuery } from '../router'
 import {
@@ -20,13 +21,14 @@ import {
   PAGE_SIZE,
   search,
   SEARCH_ORDERS,
+  type Hit,
   type ListQuery,
   type Order,
   type SearchResult,
 } from '../search'
 import { choose, ChosenFilters, Facets } from './facets'
-import { HitList, isSelectable, NothingFound, Pager } from './hits'
-import { selectedIn } from '../selection'
+import { HitList, isSelectable, NothingFound, Pager, useShownHits } from './hits'
+import { select, selectedIn } from '../selection'
 import { SelectionBar } from './selection-bar'
 import { Timeline } from './timeline'
 
@@ -57,10 +59,12 @@ export function MemoryList() {
   const box = useRef<HTMLInputElement>(null)
   const content = useRef<HTMLDivElement>(null)
   const found = useResource(() => search(key, query), [key], SEARCH_CHANGES, 'memories')
-  const counts = useCounts(query)
+  const shown = useShownHits(found.value, page)
+  const counts = useCounts(query, found.value && shown.hits)
   const moveFocus = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
-    if (!step || (event.target as Element).matches('select, [type=date]')) return
+    if (!step || event.altKey || event.ctrlKey || event.metaKey) return
+    if ((event.target as Element).matches('select, [type=date]')) return
     const links = [...(content.current?.querySelectorAll<HTMLAnchorElement>('a.hit') ?? [])]
     const next =
       links.indexOf(document.activeElement?.closest('li')?.querySelector('a.hit') as HTMLAnchorElement) + step
@@ -68,6 +72,13 @@ export function MemoryList() {
     if (next < 0) box.current?.focus()
     else links[next]?.focus()
   }
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.target === document.body || (event.target as Element).id === 'content') moveFocus(event)
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [])
   return (
     <>
       <div class="bar heading">
@@ -87,12 +98,20 @@ export function MemoryList() {
           <Await resource={found}>
             {(result) => (
               <div ref={content}>
-                <Results key={result.key} query={query} list={list} result={result} total={counts.total} page={page} />
+                <Results
+                  key={result.key}
+                  query={query}
+                  list={list}
+                  result={result}
+                  shown={shown}
+                  total={counts.total}
+                  page={page}
+                />
               </div>
             )}
           </Await>
         </div>
-        <Facets filters={query.filters} family={query.family} families={counts.families} facets={counts.facets} />
+        <Facets filters={query.filters} family={query.family} {...counts} />
       </div>
     </>
   )
@@ -104,26 +123,34 @@ interface Counts {
   families: Record<string, number | undefined>
   facets: Schemas['FacetsShown'] | undefined
   total: number | undefined // of the list; undefined if it is not known
+  hits?: number // these alone are counted: those that a search found
 }
 
-/** How many memories there are; they may come later than the list. */
-function useCounts(query: ListQuery): Counts {
+/** How many memories there are, or a search found; they may come later than the list. */
+function useCounts(query: ListQuery, shown: Hit[] | undefined): Counts {
   const { q, filters, family } = query
   const overview = useResource(() => get('/api/overview'), [], SEARCH_CHANGES, 'overview').value ?? {}
-  const wanted = { ...notesQuery(filters), ...(filters.archived ? { q } : {}) }
+  const hits = isRanked(query) ? (shown ?? []) : null
+  const ids = hits?.flatMap((hit) => noteId(hit.ref) ?? [])
+  const wanted = ids ? { id: ids } : { ...notesQuery(filters), ...(filters.archived ? { q } : {}) }
   const facets = useResource(
-    () => get('/api/notes/facets', { query: wanted }),
+    async () => (ids?.length === 0 ? undefined : get('/api/notes/facets', { query: wanted })),
     [wanted],
     MEMORY_CHANGES,
     'facets',
   ).value
+  if (hits) return { families: countFamilies(hits), facets, total: undefined, hits: shown?.length }
   const families = Object.fromEntries(FAMILIES.map((name) => [name, familyCount(overview, name)]))
-  const kind = listKind(query)
-  if (kind === 'notes') return { families, facets, total: isRanked(query) ? undefined : facets?.total }
-  if (kind === 'hits') return { families, facets, total: undefined }
+  if (listKind(query) === 'notes') return { families, facets, total: facets?.total }
   const known = family ? [families[family]] : Object.values(families)
   const sum = known.includes(undefined) ? undefined : known.reduce((one, other) => one! + other!, 0)
   return { families, facets, total: sum && (family ? sum : Math.min(sum, MAX_MIXED)) }
+}
+
+function countFamilies(hits: Hit[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const { family } of hits) counts[family] = (counts[family] ?? 0) + 1
+  return counts
 }
 
 function SearchBox({ q, box }: { q: string; box: RefObject<HTMLInputElement | null> }) {
@@ -154,11 +181,12 @@ interface ResultsProps {
   query: ListQuery
   list: string
   result: SearchResult
+  shown: ReturnType<typeof useShownHits>
   total: number | undefined
   page: number
 }
 
-function Results({ query, list, result, total, page }: ResultsProps) {
+function Results({ query, list, result, shown, total, page }: ResultsProps) {
   const { q, family, filters } = query
   const hasFilters = Object.values(filters).some(Boolean)
   const isFull = result.hits.length >= PAGE_SIZE
@@ -175,25 +203,26 @@ function Results({ query, list, result, total, page }: ResultsProps) {
           <div class="bar">
             <SelectionBar
               list={list}
-              hits={result.hits.filter(isSelectable)}
+              hits={shown.hits.filter(isSelectable)}
               total={isNotesList ? total : undefined}
               maxSelected={MAX_SELECTED}
               loadAll={() => allNotes(query, MAX_SELECTED)}
               isArchived={Boolean(filters.archived)}
             />
             <span class="space" />
-            {isRanked(query) && <OnlyWords query={query} result={result} />}
-            <ListCount shown={result.hits.length} total={total} page={page} isSearch={Boolean(q)} />
+            {isRanked(query) && <OnlyWords query={query} hits={shown.hits} />}
+            <ListCount shown={shown.hits.length} total={total} page={page} isSearch={Boolean(q)} />
             {isRanked(query) && <OrderChoice orders={SEARCH_ORDERS} order={query.order} />}
             {listKind(query) === 'notes' && !q && <OrderChoice orders={ORDERS} order={query.order} />}
           </div>
-          {selectedIn(list).size > 0 && <RowsNotSelected hits={result.hits} />}
-          {result.hits.every(isFoundByMeaning) && (
+          {selectedIn(list).size > 0 && <RowsNotSelected hits={shown.hits} />}
+          <SimilarSelected list={list} hits={shown.hits} q={q} />
+          {shown.hits.length > 0 && shown.hits.every(isFoundByMeaning) && (
             <p role="status">
               <b>No memory has the words “{q}”.</b> These are similar in meaning.
             </p>
           )}
-          <HitList result={result} query={q} page={page} list={list} />
+          <HitList shown={shown} query={q} list={list} />
           {listKind(query) !== 'hits' && !isOnePage(query) && <Pager page={page} total={total} isFull={isFull} />}
           {!q && !family && !hasFilters && total === MAX_MIXED && (
             <p class="mut">These are the latest {number(MAX_MIXED)}. Search, or choose a kind, for older ones.</p>
@@ -205,12 +234,14 @@ function Results({ query, list, result, total, page }: ResultsProps) {
           <NothingFound
             query={q}
             family={family}
-            hasFilters={hasFilters || query.onlyWords}
+            hasFilters={hasFilters}
+            onlyWords={query.onlyWords}
             onClear={() => navigate('/memories')}
           />
         ) : (
           <p class="empty">
-            Nothing is stored yet. <a href="/keys">Connect a client</a>, or <a href="/memories/new">write a note</a>.
+            Nothing is stored yet. <a href="/keys">Connect a client</a>, <a href="/import">import what you have</a>, or{' '}
+            <a href="/memories/new">write a note</a>.
           </p>
         ))}
     </>
@@ -218,8 +249,8 @@ function Results({ query, list, result, total, page }: ResultsProps) {
 }
 
 /** A search by meaning also finds memories without the words. Who deletes all about a person leaves them out. */
-function OnlyWords({ query, result }: { query: ListQuery; result: SearchResult }) {
-  if (!query.onlyWords && !result.hits.some(isFoundByMeaning)) return null
+function OnlyWords({ query, hits }: { query: ListQuery; hits: Hit[] }) {
+  if (!query.onlyWords && !hits.some(isFoundByMeaning)) return null
   return (
     <label>
       <input
@@ -232,12 +263,28 @@ function OnlyWords({ query, result }: { query: ListQuery; result: SearchResult }
   )
 }
 
-function RowsNotSelected({ hits }: { hits: SearchResult['hits'] }) {
+function RowsNotSelected({ hits }: { hits: Hit[] }) {
   const count = hits.filter((hit) => !isSelectable(hit)).length
   if (!count) return null
   return (
     <p class="mut">
       {plural(count, 'row of a table is', 'rows of tables are')} not selected: open one to delete rows in its table.
+    </p>
+  )
+}
+
+/** "Select all" also takes memories that are only similar: before they are deleted with the others, they can be left out. */
+function SimilarSelected({ list, hits, q }: { list: string; hits: Hit[]; q: string }) {
+  const selected = selectedIn(list)
+  const similar = hits.filter((hit) => isFoundByMeaning(hit) && selected.has(hit.ref)).map((hit) => hit.ref)
+  if (!similar.length || similar.length === selected.size) return null
+  return (
+    <p role="status">
+      {plural(similar.length, 'selected memory is', 'selected memories are')} only similar in meaning, without the words
+      “{q}”.{' '}
+      <button class="link" onClick={() => select(list, similar, false)}>
+        Leave {similar.length === 1 ? 'it' : 'them'} out
+      </button>
     </p>
   )
 }

@@ -25,6 +25,8 @@ const UNUSED_TABLE = 'labels' // portal_write needs a table's name, and creates 
 type Portal = Schemas['PortalShown']
 type Labels = Pick<Portal, 'name' | 'description'>
 
+const addressOf = ({ uri }: Portal) => uri.replace('mem://', '')
+
 export default function Portals() {
   const [, namespace, portal] = route.value.path
   if (namespace && portal) return <PortalPage key={`${namespace}/${portal}`} uri={`mem://${namespace}/${portal}`} />
@@ -43,6 +45,10 @@ function PortalList() {
   return (
     <>
       <h1>Tables</h1>
+      <p class="mut">
+        Lists with columns, such as your expenses. Those that belong together are in one portal: open it to read, sort
+        and filter its rows, or to draw a chart of them.
+      </p>
       <Await resource={portals}>
         {({ portals: found }) =>
           found.length ? (
@@ -64,12 +70,12 @@ function PortalList() {
                   {found.map((portal) => (
                     <tr key={portal.uri}>
                       <td>
-                        <a href={href(['portals', ...portal.uri.replace('mem://', '').split('/')])}>
-                          {portal.name || portal.uri}
+                        <a href={href(['portals', ...addressOf(portal).split('/')])}>
+                          {portal.name || addressOf(portal)}
                         </a>
                         {portal.name && (
                           <div>
-                            <code class="mut">{portal.uri}</code>
+                            <code class="mut">{addressOf(portal)}</code>
                           </div>
                         )}
                         {portal.description && <span class="snippet">{portal.description}</span>}
@@ -89,7 +95,7 @@ function PortalList() {
             </Scroll>
           ) : (
             <p class="empty">
-              There is no portal yet. A portal is a set of tables, such as your expenses: an agent creates one
+              There is no portal yet: an agent creates one
               {permissions.write ? ', or you do from a file, below' : ''}.
             </p>
           )
@@ -180,7 +186,7 @@ function PortalPage({ uri }: { uri: string }) {
           <p>
             <a href="/portals">Tables</a>
           </p>
-          {!view.value && <h1>{uri.slice(uri.lastIndexOf('/') + 1)}</h1>}
+          {!view.value && <h1>{uri.replace('mem://', '')}</h1>}
         </>
       )}
       <Await resource={view}>
@@ -226,7 +232,7 @@ function Heading({ portal, permissions }: { portal: Portal; permissions: Permiss
     setEditing(false)
     requestAnimationFrame(() => opener.current?.focus())
   }
-  const address = portal.uri.replace('mem://', '')
+  const address = addressOf(portal)
   async function deletePortal() {
     try {
       const { deleted } = await tool('portal_delete', { portalUri: portal.uri, confirm: true })

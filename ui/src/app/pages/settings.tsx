@@ -4,7 +4,7 @@ import { discardAll } from '../../shared/draft'
 import { showError, toast } from '../../shared/toast'
 import { ago, number, plural } from '../../shared/format'
 import { get, post } from '../api'
-import { auditLine } from '../audit-lines'
+import { auditLines } from '../audit-lines'
 import { MEMORY_CHANGES } from '../changes'
 import { Await, clearCache, useResource } from '../resource'
 import { chosenTheme, setTheme, THEMES } from '../theme'
@@ -122,7 +122,7 @@ function EmbedderCard() {
 }
 
 function AuditLog() {
-  const log = useResource(() => get('/api/mcp/audit', { query: { limit: 50 } }), [], AUDIT_CHANGES)
+  const log = useResource(() => get('/api/mcp/audit', { query: { limit: 200 } }), [], AUDIT_CHANGES)
   return (
     <section class="card">
       <h2>Audit log</h2>
@@ -140,10 +140,13 @@ function AuditLog() {
                   </tr>
                 </thead>
                 <tbody>
-                  {entries.map((entry) => (
+                  {auditLines(entries).map(({ entry, sentence, count }) => (
                     <tr key={entry.id}>
                       <td title={entry.at}>{ago(entry.at)}</td>
-                      <td>{auditLine(entry)}</td>
+                      <td>
+                        {sentence}
+                        {count > 1 && `, ${number(count)} times`}
+                      </td>
                       <td>{entry.client || '–'}</td>
                       <td>{entry.ip ?? '–'}</td>
                     </tr>

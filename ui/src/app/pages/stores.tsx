@@ -69,8 +69,8 @@ export function Stores() {
               <p class="mut">Choose a store. Each is a folder of markdown files that people read, edit and commit.</p>
             ) : (
               <p class="empty">
-                There is no store yet. Create the first file with “New file”, or let an agent use add_memory;{' '}
-                <code>memory-mcp stores add NAME FOLDER</code> adds an existing folder.
+                There is no store yet. Create the first file with “New file”, or ask an agent to keep what it learns in
+                files; <code>memory-mcp stores add NAME FOLDER</code> adds an existing folder.
               </p>
             )}
           </>

@@ -4,7 +4,7 @@ import type { Schemas } from '../../shared/api-types'
 import { number, plural, shortTime } from '../../shared/format'
 import { get } from '../api'
 import { MEMORY_CHANGES } from '../changes'
-import { kindLabel } from '../families'
+import { familyLabel, kindLabel } from '../families'
 import { refHref } from '../refs'
 import { Await, useResource } from '../resource'
 import { route, setQuery } from '../router'
@@ -171,8 +171,8 @@ function GroupRow({ group, undo }: { group: Group; undo: () => void }) {
       <td class="num">{number(group.count)}</td>
       <td>
         {Object.entries(group.families)
-          .map(([family, count]) => `${number(count)} × ${kindLabel(family)}`)
-          .join(', ')}
+          .map(([family, count]) => `${familyLabel(family)} ${number(count)}`)
+          .join(' · ')}
       </td>
       <td>
         <button class="danger" aria-label={`Undo the writes of ${group.by} on ${group.day}`} onClick={undo}>

@@ -1,5 +1,6 @@
 """SQL conditions for the notes that a filter describes."""
 
+import json
 from typing import Any
 
 from memory_mcp.engines.transactions import Read
@@ -49,6 +50,8 @@ def conditions_of(chosen: Filter) -> list[str]:
         conditions.append("title_key = :title_key")
     if chosen.state is not None:
         conditions.append(_STATES[chosen.state])
+    if chosen.ids:
+        conditions.append("notes.id IN (SELECT value FROM json_each(:ids))")
     for number in range(len(chosen.tags)):
         conditions.append(f"notes.seq IN (SELECT note_seq FROM note_tags WHERE tag_key = :tag{number})")
     return conditions
@@ -69,6 +72,7 @@ def filter_values(tx: Read, chosen: Filter, words: str = "") -> dict[str, Any]:
         "created_after": chosen.created.after,
         "created_before": chosen.created.before,
         "title_key": folded(chosen.title) if chosen.title is not None else None,
+        "ids": json.dumps(chosen.ids),
         **{f"tag{number}": tag_key(tag) for number, tag in enumerate(chosen.tags)},
     }
 

@@ -56,14 +56,15 @@ def everything(tx: Read) -> Iterator[tuple[str, str, str, str]]:
 
 
 def counts(tx: Read, ids: Collection[str]) -> dict[str, int]:
-    """How many edges each of these notes has, in both directions."""
+    """How many edges each of these notes has, in both directions, with live notes."""
     rows = tx.all(
-        """
-        SELECT note.id, (SELECT count(*) FROM note_edges WHERE source_seq = note.seq)
-            + (SELECT count(*) FROM note_edges WHERE target_seq = note.seq)
+        f"""
+        SELECT note.id,
+            (SELECT count(*) FROM note_edges JOIN notes ON seq = target_seq WHERE source_seq = note.seq AND {LIVE})
+            + (SELECT count(*) FROM note_edges JOIN notes ON seq = source_seq WHERE target_seq = note.seq AND {LIVE})
         FROM json_each(:ids) AS wanted CROSS JOIN notes AS note ON note.id = wanted.value
         """,
-        {"ids": json.dumps(list(ids))},
+        {"ids": json.dumps(list(ids)), "now": tx.precise_stamp},
     )
     return dict(rows)
 
@@ -150,15 +151,21 @@ def _linked(tx: Read, seqs: list[int], within: str | None, limit: int) -> list[A
 
 
 def best_connected(tx: Read, within: str | None, limit: int) -> list[str]:
-    """The ids of the notes with most links, also to notes that are not here; among equals those written last."""
+    """The ids of the notes with most links to live notes, of any namespace; among equals those written last."""
     rows = tx.all(
         f"""
         SELECT notes.id FROM notes
         LEFT JOIN (
-            SELECT linked.seq, count(*) AS degree
-            FROM (SELECT source_seq AS seq FROM note_edges UNION ALL SELECT target_seq FROM note_edges) AS linked
-            GROUP BY linked.seq
-        ) AS counted ON counted.seq = notes.seq
+            SELECT linked.here, count(*) AS degree
+            FROM (
+                SELECT source_seq AS here, target_seq AS there FROM note_edges
+                UNION ALL
+                SELECT target_seq, source_seq FROM note_edges
+            ) AS linked
+            JOIN notes ON notes.seq = linked.there
+            WHERE {LIVE}
+            GROUP BY linked.here
+        ) AS counted ON counted.here = notes.seq
         WHERE {LIVE} AND {inside(within)}
         ORDER BY coalesce(counted.degree, 0) DESC, notes.seq DESC LIMIT :limit
         """,
