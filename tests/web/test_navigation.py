@@ -100,6 +100,7 @@ def test_a_user_signed_out_elsewhere_sees_that_and_can_sign_in_again(browser: Br
     page.clock.install()
     page.goto("/memories?q=backup")
     expect(page.get_by_text("live", exact=True)).to_be_visible()
+    expect(page.get_by_role("region", name="Namespace")).to_be_visible()  # the last answer
     other.evaluate("fetch('/api/sign-out', { method: 'POST' })")
     message = page.get_by_role("status").filter(has_text="You are signed out")
     expect(message).to_be_visible()

@@ -30,8 +30,9 @@ export const isSelectable = (hit: Hit) => hit.family !== 'portals'
  *  list itself is shown at once. */
 export function useShownHits(result: SearchResult | undefined, page: number): ShownHits {
   const [chosen, setChosen] = useState(result)
-  const isOutdated = result && (chosen?.key !== result.key || chosen.endedActions < result.endedActions)
-  if (isOutdated) setChosen(result)
+  const isRead = chosen?.key === result?.key && chosen?.endedActions === result?.endedActions && chosen?.hits.length
+  const isOutdated = result && !isRead
+  if (isOutdated && chosen !== result) setChosen(result)
   if (!result || !chosen) return { hits: result?.hits ?? [], added: 0, showNew: () => undefined }
   const kept = isOutdated ? result.hits : chosen.hits
   const newest = new Map(result.hits.map((hit) => [hit.ref, hit]))

@@ -273,7 +273,7 @@ function RowsNotSelected({ hits }: { hits: Hit[] }) {
   )
 }
 
-/** "Select all" also takes memories that are only similar: before they are deleted with the others, they can be left out. */
+/** "Select all" also takes memories that are only similar. They can be left out before the others are deleted. */
 function SimilarSelected({ list, hits, q }: { list: string; hits: Hit[]; q: string }) {
   const selected = selectedIn(list)
   const similar = hits.filter((hit) => isFoundByMeaning(hit) && selected.has(hit.ref)).map((hit) => hit.ref)

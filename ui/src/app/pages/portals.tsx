@@ -302,7 +302,7 @@ function EditLabels({ portal, close }: { portal: Portal; close: () => void }) {
           ref={focus}
           maxLength={MAX_NAME_CHARS}
           value={draft.name}
-          placeholder={portal.uri}
+          placeholder={addressOf(portal)}
           onInput={(event) => labels.set({ ...draft, name: event.currentTarget.value })}
         />
       </label>

@@ -28,26 +28,34 @@ export function Timeline({ days, since, until }: Props) {
     event.preventDefault()
     other.querySelector('a')?.focus()
   }
+  const [first, last] = [steps[0]!, steps[steps.length - 1]!]
   return (
-    <ol ref={showNewest} class="timeline" aria-label="Notes over time" onKeyDown={onKey}>
-      {steps.map((step, position) => (
-        <li key={step.since}>
-          <a
-            tabIndex={position === reached ? 0 : -1}
-            title={`${step.label}: ${plural(step.count, 'note')}`}
-            aria-label={`${step.label}: ${plural(step.count, 'note')}`}
-            aria-current={isChosen(step) ? 'true' : undefined}
-            href={href(['memories'], {
-              ...route.value.query,
-              page: undefined,
-              since: isChosen(step) ? undefined : step.since,
-              until: isChosen(step) ? undefined : step.until,
-            })}
-          >
-            <span style={{ height: `${Math.ceil((100 * step.count) / maximum)}%` }} />
-          </a>
-        </li>
-      ))}
-    </ol>
+    <div>
+      <ol ref={showNewest} class="timeline" aria-label="Notes over time" onKeyDown={onKey}>
+        {steps.map((step, position) => (
+          <li key={step.since}>
+            <a
+              tabIndex={position === reached ? 0 : -1}
+              title={`${step.label}: ${plural(step.count, 'note')}`}
+              aria-label={`${step.label}: ${plural(step.count, 'note')}`}
+              aria-current={isChosen(step) ? 'true' : undefined}
+              href={href(['memories'], {
+                ...route.value.query,
+                page: undefined,
+                since: isChosen(step) ? undefined : step.since,
+                until: isChosen(step) ? undefined : step.until,
+              })}
+            >
+              <span style={{ height: `${Math.ceil((100 * step.count) / maximum)}%` }} />
+            </a>
+          </li>
+        ))}
+      </ol>
+      <p class="bar mut" aria-hidden="true">
+        <span>Notes from {first.since}</span>
+        <span class="space" />
+        <span>to {last.until}</span>
+      </p>
+    </div>
   )
 }
