@@ -239,12 +239,18 @@ function Results({ query, list, result, shown, total, page }: ResultsProps) {
             onClear={() => navigate('/memories')}
           />
         ) : (
-          <p class="empty">
-            Nothing is stored yet. <a href="/keys">Connect a client</a>, <a href="/import">import what you have</a>, or{' '}
-            <a href="/memories/new">write a note</a>.
-          </p>
+          <NothingStored />
         ))}
     </>
+  )
+}
+
+function NothingStored() {
+  return (
+    <p class="empty">
+      Nothing is stored yet. <a href="/keys">Connect a client</a>, <a href="/import">import what you have</a>, or{' '}
+      <a href="/memories/new">write a note</a>.
+    </p>
   )
 }
 
