@@ -96,7 +96,9 @@ def test_what_an_agent_believes_about_my_work_is_found_and_corrected(page: Page)
 
 
 def test_one_thing_is_found_and_corrected_by_the_keyboard_alone(page: Page) -> None:
+    expect(page.get_by_text("live", exact=True)).to_be_visible()
     page.keyboard.press("/")
+    expect(page.get_by_label("Search everything")).to_be_focused()
     page.keyboard.type("ferry")
     page.keyboard.press("Enter")
     expect(page.get_by_role("list", name="Found").get_by_role("link").first).to_contain_text("ferry")

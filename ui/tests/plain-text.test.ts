@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { plainText } from '../src/app/plain-text'
+import { plainText, snippetText } from '../src/app/plain-text'
 
 test.each([
   [
@@ -18,3 +18,8 @@ test.each([
   ['snake_case_name and C#', 'snake_case_name and C#'],
   ['Fix: inject it. ```python def test(clock): ... ``` #tests', 'Fix: inject it. def test(clock): ... #tests'],
 ])('%s', (markdown, expected) => expect(plainText(markdown)).toBe(expected))
+
+test('lines of a hit are apart', () =>
+  expect(snippetText('person\nWorks at the *harbour*\nHas two dogs')).toBe(
+    'person · Works at the harbour · Has two dogs',
+  ))

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { tool } from './api'
 import { Marked } from './marks'
-import { plainText } from './plain-text'
+import { snippetText } from './plain-text'
 import { refHref } from './refs'
 import { navigate } from './router'
 import { setTheme, shownTheme } from './theme'
@@ -42,7 +42,7 @@ async function findHits(text: string): Promise<Choice[]> {
   const choices = hits.map(({ family, title, snippet, ref }) => ({
     kind: family,
     title,
-    detail: plainText(snippet),
+    detail: snippetText(snippet),
     run: () => navigate(refHref(ref)),
   }))
   return [...choices.filter((hit) => matches(hit, text)), ...choices.filter((hit) => !matches(hit, text))]

@@ -21,3 +21,6 @@ export function plainText(markdown: string): string {
     .replace(/ {2,}/g, ' ')
     .replace(/^[\s·]+|[\s·]+$/g, '')
 }
+
+/** The same of a hit of a search, in which the observations of an entity are lines. */
+export const snippetText = (snippet: string) => plainText(snippet.replace(/\s*\n\s*/g, ' · '))

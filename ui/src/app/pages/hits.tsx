@@ -4,7 +4,7 @@ import { ago, plural, shortTime } from '../../shared/format'
 import { kindLabel } from '../families'
 import { Marked } from '../marks'
 import { SOURCES } from '../note-filters'
-import { plainText } from '../plain-text'
+import { snippetText } from '../plain-text'
 import { isConversation, refHref, shownTitle } from '../refs'
 import { route, setQuery } from '../router'
 import { isFoundByMeaning, PAGE_SIZE, type Hit, type SearchResult } from '../search'
@@ -136,7 +136,7 @@ function HitItem({ hit, query, isSelected, onToggle }: HitProps) {
           )}
         </span>
         <span class="snippet">
-          <Marked text={plainText(hit.snippet)} query={query} />
+          <Marked text={snippetText(hit.snippet)} query={query} />
         </span>
       </a>
     </li>
