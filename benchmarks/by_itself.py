@@ -72,7 +72,7 @@ def capture(app: App, projects: Path, conversation: Conversation) -> int:
     folder.mkdir(parents=True)
     by_session: dict[str, list[str]] = {}
     for turn in conversation.utterances:
-        by_session.setdefault(turn.session, []).append(turn.text)
+        by_session.setdefault(turn.session or conversation.name, []).append(turn.text)
     first = datetime.now(UTC) - timedelta(days=60)
     for number, (session, texts) in enumerate(by_session.items()):
         file = folder / f"{session}.jsonl"

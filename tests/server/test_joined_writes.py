@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from anyio.lowlevel import checkpoint
 
 from memory_mcp.server.connections import Connections, LimitedConfig, LimitedProtocol
 from memory_mcp.server.joined_writes import MAX_JOINED_BYTES, JoinedWrites
@@ -53,10 +54,10 @@ async def test_what_is_written_in_one_round_is_sent_in_one_piece() -> None:
         writes.write(data)
     assert transport.pieces == []
     assert writes.get_write_buffer_size() == 1008, "bytes that wait count"
-    await asyncio.sleep(0)
+    await checkpoint()
     assert transport.pieces == [b"headbody"]
     writes.write(b"more")
-    await asyncio.sleep(0)
+    await checkpoint()
     assert transport.pieces == [b"headbody", b"more"]
 
 
@@ -77,7 +78,7 @@ async def test_the_rest_is_sent_before_the_end_and_dropped_by_an_abort() -> None
         transport, writes = joined()
         writes.write(b"rest")
         getattr(writes, end)()
-        await asyncio.sleep(0)
+        await checkpoint()
         assert (transport.ending, transport.pieces) == (ending, sent)
 
 
