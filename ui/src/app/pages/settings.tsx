@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
 import { Confirm } from '../../shared/confirm'
 import { discardAll } from '../../shared/draft'
 import { showError, toast } from '../../shared/toast'
@@ -9,6 +9,7 @@ import { MEMORY_CHANGES } from '../changes'
 import { Await, clearCache, useResource } from '../resource'
 import { chosenTheme, setTheme, THEMES } from '../theme'
 import { Scroll } from '../../shared/scroll'
+import { startOf, timeLeft, type Progress } from '../../shared/time-left'
 
 const VECTOR_CHANGES = { ...MEMORY_CHANGES, topics: ['vectors'] }
 const AUDIT_CHANGES = { ...MEMORY_CHANGES, topics: ['keys', 'stores'] }
@@ -68,6 +69,13 @@ function rebuildText(count: number): string {
 function EmbedderCard() {
   const resource = useResource(() => get('/api/mcp/memory/embed-stats'), [], VECTOR_CHANGES)
   const [isConfirming, setConfirming] = useState(false)
+  const first = useRef<Progress | null>(null)
+  function queuedText(waiting: number): string {
+    const now = { at: Date.now(), waiting }
+    first.current = startOf(first.current, now)
+    const left = timeLeft(first.current, now)
+    return `; ${number(waiting)} are queued${left && `, ${left}`}`
+  }
   async function reindex() {
     try {
       const { queued } = await post('/api/mcp/memory/reindex')
@@ -97,7 +105,7 @@ function EmbedderCard() {
             <p>
               <label>
                 {number(stats.total_with_embedding)} of {number(stats.total)} notes have their vector
-                {stats.queue_size ? `; ${number(stats.queue_size)} are queued` : ''}{' '}
+                {stats.queue_size ? queuedText(stats.queue_size) : ''}{' '}
                 <progress max={Math.max(1, stats.total)} value={stats.total_with_embedding} />
               </label>
             </p>
