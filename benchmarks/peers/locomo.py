@@ -14,7 +14,7 @@ from benchmarks.peers.workload import Run, set_up, write_all
 from benchmarks.recall import Conversation
 
 ADVERSARIAL = "adversarial"
-MAX_WRITE_S = 600.0
+MAX_WRITE_S = 900.0
 
 
 async def measure_recall(environment: Environment, run: Run, conversations: list[Conversation]) -> Recall:

