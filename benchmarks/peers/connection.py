@@ -79,7 +79,8 @@ def _cause(exc: Exception) -> Exception:
 
 
 def _last_line(installed: Installed) -> str:
-    lines = installed.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    text = installed.log.read_text(encoding="utf-8", errors="replace").replace(str(installed.home), "~")
+    lines = text.splitlines()
     return next((line.strip()[:200] for line in reversed(lines) if any(map(str.isalnum, line))), "no output")
 
 

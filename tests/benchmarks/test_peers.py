@@ -49,6 +49,14 @@ def test_a_peer_that_is_better_in_every_repeat_is_ahead() -> None:
     assert led_rows(result("hardly", write_s=0.00281), ours) == {"write, CPU"}
 
 
+def test_disk_is_compared_by_write() -> None:
+    slow = result("slow")
+    slow.writes, slow.disk_bytes = Writes(400, 0, Spread(0.6, 0.5, 0.7), 0.6), 1_000_000
+    assert led_rows(slow, result(OUR_NAME)) == set()
+    slow.disk_bytes = 700_000
+    assert led_rows(slow, result(OUR_NAME)) == {"disk"}
+
+
 def test_a_peer_that_loses_acknowledged_writes_is_never_ahead() -> None:
     assert led_rows(result("loses", write_s=0.001, lost=1), result(OUR_NAME)) == set()
     unknown = result("unknown", write_s=0.001)
