@@ -155,7 +155,8 @@ PEERS = (
         missing_model="No embedding backend available",
         needs_sqlite_extensions=True,
         next_to=NOTES,
-        note=f"With its extra `sqlite`, without which it has no model. {FROM_REGISTRY}",
+        note="With its extra `sqlite`, without which it has no model. It refuses a text that is much like one that it "
+        f"has, as it comes. {FROM_REGISTRY}",
     ),
     Adapter(
         name="mempalace",
