@@ -76,22 +76,22 @@ def test_it_follows_changes_of_the_note_before(tmp_path: Path, service: FakeServ
 
 
 def test_a_question_is_a_worse_answer_to_a_question_than_a_statement(tmp_path: Path, notes: Server) -> None:
-    asking = notes.create("The key of the shed, where is it hidden?", namespace="one")
-    stating = notes.create("The key of the shed, where is it hidden", namespace="other")
+    question = notes.create("The key of the shed, where is it hidden?", namespace="one")
+    statement = notes.create("The key of the shed, where is it hidden", namespace="other")
     eventually(NotesFile(tmp_path).is_done)
 
     def cosines(query: str) -> dict[str, float]:
         return {hit["id"]: hit["score_breakdown"]["cosine"] for hit in notes.search(query)}
 
     by_question, by_words = cosines("who hid a key?"), cosines("who hid a key")
-    assert by_words[asking] == by_words[stating] == by_question[stating] < 1
-    assert by_question[asking] == pytest.approx(by_question[stating] - 0.1, abs=1e-6)
+    assert by_words[question] == by_words[statement] == by_question[statement] < 1
+    assert by_question[question] == pytest.approx(by_question[statement] - 0.1, abs=1e-6)
 
 
-def test_the_note_after_a_question_is_nearer_to_what_was_asked(tmp_path: Path, notes: Server) -> None:
+def test_the_note_after_a_question_is_nearer_to_the_question(tmp_path: Path, notes: Server) -> None:
     nearness = {}
     for mark in "?.":
-        namespace = "asked" if mark == "?" else "told"
+        namespace = "question" if mark == "?" else "statement"
         notes.create(f"Where is the key of the shed hidden{mark}", namespace=namespace)
         nearness[mark] = notes.create("Under the pot", namespace=namespace)
     eventually(NotesFile(tmp_path).is_done)

@@ -72,7 +72,7 @@ def test_the_score_is_the_formula_of_the_spec() -> None:
 def test_the_cosine_part_stays_in_bounds(own: float, context: float) -> None:
     assert 0 <= ranking.cosine_part(own, context) <= 1
     assert ranking.cosine_part(own + 1, context) >= ranking.cosine_part(own, context)
-    assert 0 <= ranking.cosine_part(own, context, is_asked_back=True) <= ranking.cosine_part(own, context)
+    assert 0 <= ranking.cosine_part(own, context, are_both_questions=True) <= ranking.cosine_part(own, context)
 
 
 def test_the_note_before_counts_more_if_it_is_a_question() -> None:

@@ -84,11 +84,11 @@ def fits(floor: "RelevanceFloor", nearest: float, count: int, background: "Float
     return closeness(floor, [nearest], background)[0] >= wanted
 
 
-def cosine_part(own: float, context: float, *, is_answer: bool = False, is_asked_back: bool = False) -> float:
+def cosine_part(own: float, context: float, *, is_answer: bool = False, are_both_questions: bool = False) -> float:
     """Nearness in meaning, in [0, 1], from the deviations of a note and of the note with the one before it.
-    `is_answer`: that one is a question. `is_asked_back`: the note is a question itself, as the query is."""
+    `is_answer`: that one is a question. `are_both_questions`: the note and the query."""
     per_context = _per_context(is_answer=is_answer)
-    reduction = QUESTION_REDUCTION if is_asked_back else 0.0
+    reduction = QUESTION_REDUCTION if are_both_questions else 0.0
     return min(1.0, max(0.0, UNRELATED + PER_Z * own + per_context * context - reduction))
 
 

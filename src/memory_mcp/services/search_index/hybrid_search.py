@@ -89,13 +89,13 @@ class HybridSearch:
         return questions.among(tx, self.tables, seqs) if seqs else Questions()
 
     def _cosines(self, near: Nearness, found: Questions) -> dict[int, float]:
-        asks = is_question(self.text)
+        query_is_question = is_question(self.text)
         return {
             seq: ranking.cosine_part(
                 of_text.own,
                 of_text.with_context,
                 is_answer=seq in found.answers,
-                is_asked_back=asks and seq in found.asking,
+                are_both_questions=query_is_question and seq in found.questions,
             )
             for seq, of_text in near.deviations.items()
         }

@@ -13,7 +13,7 @@ from memory_mcp.services.search_index.tables import Tables
 class Questions:
     """Of some texts."""
 
-    asking: frozenset[int] = frozenset()
+    questions: frozenset[int] = frozenset()
     answers: frozenset[int] = frozenset()  # that come after a question
 
 
