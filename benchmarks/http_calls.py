@@ -50,8 +50,8 @@ class _Measured:
         self._cpu += self._server.cpu() - cpu
         self._calls += calls
 
-    def forget(self) -> None:
-        """What was measured until now."""
+    def reset(self) -> None:
+        """Discard what was measured until now."""
         self._calls, self._seconds, self._cpu = 0, 0.0, 0.0
 
 
@@ -82,12 +82,12 @@ async def _measure(
     empty: Server, ours: Server, key: str, requests: dict[str, Iterator[Request]], rounds: int, calls: int
 ) -> dict[str, _Measured]:
     """Of each kind of request, and of the empty tool under an empty name."""
-    bare, full = await _connected(empty, None), await _connected(ours, key)
+    bare, full = await _connect_all(empty, None), await _connect_all(ours, key)
     measured = {name: _Measured(ours, full, wanted) for name, wanted in requests.items()}
     measured[""] = _Measured(empty, bare, itertools.repeat((empty_server.TOOL, {})))
     for one in measured.values():
         await one.run(calls)
-        one.forget()
+        one.reset()
     for number in range(rounds):
         for one in list(measured.values())[:: 1 if number % 2 else -1]:
             await one.run(calls)
@@ -96,7 +96,7 @@ async def _measure(
     return measured
 
 
-async def _connected(server: Server, key: str | None) -> list[Client]:
+async def _connect_all(server: Server, key: str | None) -> list[Client]:
     clients = [
         Client(server.port, f"bench-{number}", key, legacy=number % LEGACY_EVERY == 0) for number in range(CLIENTS)
     ]

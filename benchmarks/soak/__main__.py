@@ -163,8 +163,8 @@ async def soak(server: Server, data_dir: Path, keys: dict[str, str], seconds: fl
 async def work_again(
     server: Server, data_dir: Path, keys: dict[str, str], visitors: Sequence[Visitor], seconds: float
 ) -> list[str]:
-    """The same work by the same clients, on a new server: as many connections, threads and caches as the former one
-    had. What failed."""
+    """The same work by the same clients on a new server, which then has as many connections, threads and caches as the
+    former one had. Returns what failed."""
     async with (
         connected(server, keys, HTTP_CLIENTS) as http_clients,
         connected_over_stdio(data_dir) as stdio_clients,
@@ -247,8 +247,8 @@ async def read_back(visitor: Visitor) -> tuple[Counter[str], list[str]]:
 async def look_again(
     server: Server, keys: dict[str, str], visitors: Sequence[Visitor]
 ) -> tuple[Counter[str], list[str]]:
-    """Every client of a user, over stdio or not, reads back over HTTP. What a client of then has written is read by one
-    reader, one thing after the other."""
+    """Every client of a user, over stdio or not, reads back over HTTP: one reader reads what one client has
+    written, one item after another."""
     there: Counter[str] = Counter()
     lost: list[str] = []
 

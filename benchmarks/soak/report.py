@@ -41,7 +41,7 @@ class Soaked:
 
 @dataclass(frozen=True)
 class MemoryAtRest:
-    """Bytes of the server's own memory. What the second server has not is not there for the data: it was leaked."""
+    """Bytes of a server's own memory. What the first holds and a new server on the same data does not was leaked."""
 
     after_run: int
     new_server: int  # on the same data, after the same work for a short time, and after reading everything back

@@ -8,7 +8,7 @@ from benchmarks.peers import report
 from benchmarks.peers.adapters import Adapter, fill
 from benchmarks.peers.chart import PANELS, chart
 from benchmarks.peers.facts import Form, facts
-from benchmarks.peers.installation import place_model
+from benchmarks.peers.installation import link_model
 from benchmarks.peers.results import Kept, Recall, Result, ResultFiles, Searches, Spread, Writes
 from benchmarks.peers.rows import Lead, excuse_for, excuses, leads
 from benchmarks.peers.servers import FROM_REGISTRY, OURS, PEERS
@@ -179,7 +179,7 @@ def test_a_model_is_placed_where_a_peer_looks_for_it(tmp_path: Path) -> None:
     (model / "model.onnx").write_bytes(b"weights")
     plain, snapshot = tmp_path / "onnx_models" / "onnx", tmp_path / "models--one--two" / "snapshots" / revision
     for folder in (plain, snapshot):
-        place_model(model, folder)
+        link_model(model, folder)
         assert (folder / "model.onnx").samefile(model / "model.onnx")
     assert (tmp_path / "models--one--two" / "refs" / "main").read_text() == revision
     assert not (tmp_path / "refs").exists()

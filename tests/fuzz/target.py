@@ -6,7 +6,7 @@ from pathlib import Path
 
 import atheris
 
-from tests.fuzz.last_input import remembering
+from tests.fuzz.last_input import record_inputs
 
 with atheris.instrument_imports(include=["memory_mcp"]):
     from tests.fuzz.parsers import PARSERS
@@ -15,7 +15,7 @@ with atheris.instrument_imports(include=["memory_mcp"]):
 def main() -> None:
     _, name, last_input, max_bytes, *arguments = sys.argv
     limit = f"-max_len={max_bytes}"
-    atheris.Setup([name, limit, *arguments], remembering(PARSERS[name].check, Path(last_input), int(max_bytes)))
+    atheris.Setup([name, limit, *arguments], record_inputs(PARSERS[name].check, Path(last_input), int(max_bytes)))
     atheris.Fuzz()
 
 

@@ -34,11 +34,11 @@ def test_the_input_of_a_process_that_was_killed_is_known(tmp_path: Path) -> None
     die_of = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from tests.fuzz.last_input import remembering\n"
+        "from tests.fuzz.last_input import record_inputs\n"
         "def die(data):\n"
         "    if data == b'bad':\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "check = remembering(die, Path(sys.argv[1]), 9)\n"
+        "check = record_inputs(die, Path(sys.argv[1]), 9)\n"
         "for data in (b'harmless', b'bad', b'never'):\n"
         "    check(data)"
     )

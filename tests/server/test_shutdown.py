@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from memory_mcp.engines.files.lock import FileLock
-from tests.events import TIMEOUT_S
+from tests.events import TIMEOUT_S, eventually
 from tests.processes import Process, run
 from tests.services.embedding.fake_service import running_service
 from tests.wire import Stdio, http_server
@@ -63,8 +63,7 @@ def test_over_http_a_blocked_write_is_answered_before_the_server_ends(tmp_path: 
             ask = partial(server.legacy, session) if era == "legacy" else server.modern
             blocked = pool.submit(ask, "tools/call", call)
             with httpx.Client(base_url=server.url) as other:
-                while 'busy{pool="writing"} 1.0' not in other.get("/metrics").text:
-                    pass
+                eventually(lambda: 'busy{pool="writing"} 1.0' in other.get("/metrics").text)
             server.process.terminate()
             refused = blocked.result()["result"]["structuredContent"]
             assert server.process.wait(MAX_S) == 0

@@ -12,7 +12,7 @@ from memory_mcp.app.maintenance import (
     open_engine_move,
     open_maintenance,
 )
-from memory_mcp.app.portal_forwarding import claim_portals, open_portal_servers
+from memory_mcp.app.portal_servers import claim_portals, open_portal_servers
 from memory_mcp.app.postgres import HOME_NAME
 
 __all__ = [

@@ -147,7 +147,7 @@ def _delete_data(settings: Settings, clock: Clock, cells: Cells | None, user: st
             hubs.delete_user(records, user)
     if cells is not None:
         delete_rows(cells, user)
-        cells.portals.set_removed(user)
+        cells.portal_servers.request_deletion(user)
     if settings.portals_url:
         check_driver()
         with closing(ClickHouseServer(ClickHouseAddress.parse(settings.portals_url), {}, EngineRules())) as server:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from memory_mcp.app.access import Access, ServerDatabases, create_access, open_server_databases
-from memory_mcp.app.portal_forwarding import create_forwarding
+from memory_mcp.app.portal_servers import create_forwarder
 from memory_mcp.app.postgres import check_settings, create_peers
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import KEYS_TOPIC, Changes
@@ -43,7 +43,7 @@ from memory_mcp.settings import Settings
 
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.pool import PostgresPool
-    from memory_mcp.families.portals.forwarding import Forwarding
+    from memory_mcp.families.portals.forwarder import Forwarder
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class App:
     sync_worker: SyncWorker
     databases: Collection[Database]  # the open ones
     postgres: "PostgresPool | None"  # connections to the database of --database-url
-    forwarding: "Forwarding | None"  # to the servers that have the portals; None: those of all users are here
+    forwarder: "Forwarder | None"  # to the servers that have the portals; None: those of all users are here
 
     @property
     def vault(self) -> Vault:
@@ -95,9 +95,9 @@ class App:
 
     def portal_summaries(self, caller: Caller) -> list[PortalSummary]:
         """Of all portals of a caller, wherever they are."""
-        if self.forwarding is None:
+        if self.forwarder is None:
             return self.portals.summaries(caller)
-        return self.forwarding.summaries(self.portals, caller)
+        return self.forwarder.summaries(self.portals, caller)
 
     @property
     def recall(self) -> Recall:
@@ -190,8 +190,8 @@ def open_app(
             check_settings(settings, families, served)
         kinds = [CONVERSATIONS_FILE, *(kind for family in families.values() for kind in family.databases)]
         own = open_server_databases(settings, clock, stack, kinds)
-        if forwarding := create_forwarding(settings, own, stack):
-            families = {**families, "portals": forwarding.family()}
+        if forwarder := create_forwarder(settings, own, stack):
+            families = {**families, "portals": forwarder.family()}
             served = registry.select(families, settings.families)
         changes = Changes()
         peers = create_peers(settings)
@@ -210,7 +210,7 @@ def open_app(
         )
         context.databases.update(one for one in (own.server, own.live) if isinstance(one, Database))
         _open_families(context, families)
-        app = _create_app(context, own, served, peers, forwarding)
+        app = _create_app(context, own, served, peers, forwarder)
         stack.callback(app.stop)
         if serving:
             app.start(prepared)
@@ -228,7 +228,7 @@ def _create_app(
     own: ServerDatabases,
     served: dict[str, Family[Any]],
     peers: Peers,
-    forwarding: "Forwarding | None",
+    forwarder: "Forwarder | None",
 ) -> App:
     settings, changes, opened = context.settings, context.changes, context.opened
     notes: Notes = opened["notes"].operations
@@ -256,7 +256,7 @@ def _create_app(
         sync_worker=SyncWorker(sync, partial(_linked_users, settings.data_dir), settings.sync_seconds),
         databases=context.databases,
         postgres=own.postgres,
-        forwarding=forwarding,
+        forwarder=forwarder,
     )
 
 

@@ -56,10 +56,12 @@ def origins(tx: Read, items: ShownItems, refs: Sequence[str]) -> dict[str, str]:
     return origins_of(tx, items, items.items_of(tx, refs))
 
 
-def origins_of(tx: Read, items: ShownItems, found: Mapping[str, Collection[str]]) -> dict[str, str]:
-    """The same for memories whose items are known, by any name of theirs."""
-    writers = items.writers(tx, {item for own in found.values() for item in own})
-    several = {ref: dict.fromkeys(one for item in own for one in writers.get(item, ())) for ref, own in found.items()}
+def origins_of(tx: Read, items: ShownItems, items_by_memory: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """The same for memories whose items are known. The keys may be any names of the memories."""
+    writers = items.writers(tx, {item for own in items_by_memory.values() for item in own})
+    several = {
+        ref: dict.fromkeys(one for item in own for one in writers.get(item, ())) for ref, own in items_by_memory.items()
+    }
     return {ref: _joined(list(dict.fromkeys(map(str, ones)))) for ref, ones in several.items() if ones}
 
 

@@ -13,14 +13,12 @@ import anyio
 from memory_mcp.app import App
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.family import Call
-from memory_mcp.server import connections, request_context
+from memory_mcp.server import connections, request_context, shutdown
 from memory_mcp.server.disconnects import disconnect_of
 from memory_mcp.server.sdk import RequestContext
 from memory_mcp.server.thread_pools import Pools
 
 T = TypeVar("T")
-
-RETRY_AFTER_S = 1
 
 
 class CallRunner:
@@ -53,7 +51,7 @@ class CallRunner:
         finally:
             self._running.pop(cancelled, None)
         cancelled.set()
-        raise _cut_off(reads=reads)
+        raise _read_cut_off() if reads else shutdown.write_cut_off("call")
 
     def _run_in_session(self, scope: Mapping[str, Any], call: Call[Any], work: Callable[..., T], *rest: Any) -> T:
         connections.check_unread(scope, call.caller.user)  # it may have waited while others were answered
@@ -80,16 +78,10 @@ class _Running(NamedTuple):
     reads: bool
 
 
-def _cut_off(*, reads: bool) -> Unavailable:
-    if reads:
-        return Unavailable(
-            "The server is stopping, or the client has closed its connection. Try again.", retry_after=RETRY_AFTER_S
-        )
+def _read_cut_off() -> Unavailable:
     return Unavailable(
-        "The server stopped while it worked on this call, which may have been carried out. Look at what is stored "
-        "before you repeat it.",
-        retry_after=RETRY_AFTER_S,
-        may_have_happened=True,
+        "The server is stopping, or the client has closed its connection. Try again.",
+        retry_after=shutdown.RETRY_AFTER_S,
     )
 
 

@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from memory_mcp.errors import Unavailable
-from memory_mcp.server.joined_writes import JoinedWrites
+from memory_mcp.server.buffered_transport import BufferedTransport
 from memory_mcp.system.client_networks import network_of
 
 CONNECTION = "memory_mcp.tcp"  # where the state of a request's scope has its connection
@@ -221,8 +221,8 @@ class LimitedProtocol(H11Protocol):
         self.is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
-        self._joined = JoinedWrites(transport, self.loop)
-        super().connection_made(self._joined)  # type: ignore[arg-type]  # it has all that a transport has
+        self._buffered = BufferedTransport(transport, self.loop)
+        super().connection_made(self._buffered)  # type: ignore[arg-type]  # it has all that a transport has
         if self.config.connections.open(self, self.client[0] if self.client else None):
             self._wait_for("header", None)
         else:
@@ -239,7 +239,7 @@ class LimitedProtocol(H11Protocol):
             self._wait_for_rest(self.cycle)
 
     def on_response_complete(self) -> None:
-        self._joined.flush()
+        self._buffered.flush()
         super().on_response_complete()
         if self.cycle is None or self.transport.is_closing():
             return

@@ -212,9 +212,9 @@ class HttpServer:
 
     def drain(self) -> None:
         """Wait until writes under way are done."""
-        self.mcp.pools.writing.drain(shutdown.MAX_WRITE_S - shutdown.MAX_ANSWER_S)
+        self.mcp.pools.writing.drain(shutdown.MAX_DRAIN_S)
         if self._server_calls:
-            self._server_calls.writing.drain(shutdown.MAX_WRITE_S - shutdown.MAX_ANSWER_S)
+            self._server_calls.writing.drain(shutdown.MAX_DRAIN_S)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -323,11 +323,11 @@ class _Asgi:
 
 def _server_calls_of(app: App) -> "ServerCalls | None":
     """None: no other server forwards calls to this one."""
-    if app.forwarding is None or "portals" not in app.families:
+    if app.forwarder is None or "portals" not in app.families:
         return None
     from memory_mcp.server.server_calls import ServerCalls  # other servers start faster without it
 
-    return ServerCalls(app, app.forwarding)
+    return ServerCalls(app, app.forwarder)
 
 
 async def _stop(hello: Hello) -> dict[str, Any]:

@@ -58,7 +58,7 @@ def run(app: HubApp) -> None:
     http_server.Server(http_server.config(made, settings), answer_requests, made.state.readiness).run(
         sockets=[listening]
     )
-    made.state.pools.writing.drain(shutdown.MAX_WRITE_S - shutdown.MAX_ANSWER_S)
+    made.state.pools.writing.drain(shutdown.MAX_DRAIN_S)
 
 
 def asgi(app: HubApp) -> FastAPI:

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from memory_mcp.app import App
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.portals.forwarded_calls import ReceivedCall
-from memory_mcp.families.portals.forwarding import Forwarding
+from memory_mcp.families.portals.forwarder import Forwarder
 from memory_mcp.server.disconnects import Disconnect
 from memory_mcp.server.error_encoding import body as error_body
 from memory_mcp.server.error_encoding import log_bug
@@ -27,7 +27,7 @@ from memory_mcp.services.server_calls import (
     HEARTBEAT_S,
     PROGRESS,
     TokenRefused,
-    Verified,
+    VerifiedToken,
     encode_error,
     verify,
 )
@@ -39,26 +39,26 @@ HEADERS = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-s
 class ServerCalls:
     """ASGI application for POST requests with a verified token."""
 
-    def __init__(self, app: App, forwarding: Forwarding) -> None:
+    def __init__(self, app: App, forwarder: Forwarder) -> None:
         shares, wait_s = Shares(user_family=1 / 2, family=1.0), float(app.settings.queue_seconds)
         threads = {"reading": app.settings.read_threads, "writing": app.settings.write_threads}
         self.reading, self.writing = self.pools = [
             Workers(f"forwarded-{name}", count, shares=shares, max_wait_s=wait_s) for name, count in threads.items()
         ]
         self._app = app
-        self._forwarding = forwarding
+        self._forwarder = forwarder
         self._is_closing = False
 
-    def verify(self, token: str) -> Verified:
+    def verify(self, token: str) -> VerifiedToken:
         """Raises TokenRefused, and Unavailable if the secret cannot be read."""
-        return verify(self._forwarding.directory.secret(), self._forwarding.own_id, token)
+        return verify(self._forwarder.directory.secret(), self._forwarder.own_id, token)
 
     def close(self) -> None:
         """Cancel all calls: the server ends."""
         self._is_closing = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        verified: Verified = scope[VERIFIED]
+        verified: VerifiedToken = scope[VERIFIED]
         body = await Request(scope, receive).body()
         try:
             verified.check_body(body)
@@ -104,7 +104,7 @@ class ServerCalls:
             return _encode({ERROR: encode_error(log_bug(call.operation))})
 
     def _run(self, running: "_ForwardedCall") -> bytes:
-        self._forwarding.accept(running.call)
+        self._forwarder.check_has_portals(running.call)
         return running.call.run(self._app.portals, running.set_progress, running.cancelled)
 
 

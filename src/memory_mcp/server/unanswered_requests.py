@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 class UnansweredRequests:
@@ -31,4 +31,5 @@ class UnansweredRequests:
     async def wait_until_answered(self, timeout_s: float) -> None:
         """Return when all of them are answered, or after `timeout_s`."""
         if self._count:
-            await asyncio.wait([asyncio.ensure_future(self._all_answered.wait())], timeout=timeout_s)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._all_answered.wait(), timeout_s)

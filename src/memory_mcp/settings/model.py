@@ -369,7 +369,7 @@ class Settings(BaseModel):
         None,
         pattern=r"^https?://[^/?#@\s]+/?$",
         description="With --database-url: where the other servers reach this one, such as http://server-1:8765. Each "
-        "user's portals are on one of them then. Without it, portals need portals_url (docs/postgres.md).",
+        "user's portals are then on one of these servers. Without it, portals need portals_url (docs/postgres.md).",
     )
     new_users_cell: str = Field(
         "home", description="With --database-url: the cell of `memory-mcp cells` in which new users begin."

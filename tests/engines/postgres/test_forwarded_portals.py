@@ -310,11 +310,9 @@ def test_another_tenant_and_a_confined_key_see_nothing_of_it(servers: Servers, a
 
 @pytest.fixture
 def secret(servers: Servers, a: Http, b: Http) -> str:
-    """That of the servers. Both have the same, and each a directory entry of its own."""
+    """That of the servers, which have forwarded a call."""
     write(a, *CREW)
     names(b)
-    with servers.access() as access:
-        assert access.pool_stats() is not None
     import psycopg
 
     with psycopg.connect(servers.postgres_url) as connection:

@@ -40,15 +40,15 @@ def count(db: Database) -> int:
 def test_the_caches_of_all_connections_are_limited_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit, file_bytes, readers = 8 * 1024 * 1024, 6_000_000, 6
     monkeypatch.setattr(connections, "MAX_CACHE_BYTES", limit)
-    database = opened(tmp_path / "x.db", Migration(1, "CREATE TABLE blobs (n INTEGER PRIMARY KEY, b BLOB);"))
-    with database.write() as tx:
+    db = opened(tmp_path / "x.db", Migration(1, "CREATE TABLE blobs (n INTEGER PRIMARY KEY, b BLOB);"))
+    with db.write() as tx:
         tx.all("INSERT INTO blobs (b) SELECT randomblob(1000) FROM json_each(:rows)", {"rows": f"[{'0,' * 6000}0]"})
     with ExitStack() as stack:
-        for reading in [stack.enter_context(database.read()) for _ in range(readers)]:
+        stack.callback(apsw.soft_heap_limit, MAX_CACHE_BYTES)
+        stack.callback(db.close)
+        for reading in [stack.enter_context(db.read()) for _ in range(readers)]:
             assert reading.number("SELECT sum(length(b)) FROM blobs") > file_bytes
         assert apsw.memory_used() < 2 * limit < readers * file_bytes
-    database.close()
-    apsw.soft_heap_limit(MAX_CACHE_BYTES)
 
 
 def test_an_unused_file_gives_its_memory_back_and_stays_open(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,6 +57,7 @@ def test_an_unused_file_gives_its_memory_back_and_stays_open(db: Database, monke
     with ExitStack() as stack:
         assert {stack.enter_context(db.read()).number("SELECT sum(n) FROM numbers") for _ in range(4)} == {0}
     used = apsw.memory_used()
+    monkeypatch.setattr(database, "MIN_UNUSED_S", float("inf"))
     db.release_memory()
     assert apsw.memory_used() == used  # it was used just now
     monkeypatch.setattr(database, "MIN_UNUSED_S", 0.0)

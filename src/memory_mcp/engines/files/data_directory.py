@@ -29,7 +29,7 @@ ADVICE = b"""\
 """
 MAX_MARKER_BYTES = 4096
 SERVER_FILE = "server.db"
-NAMES = frozenset({MARKER, SERVER_FILE})  # a folder without a file of such a name, in any case, is none
+MARKING_FILES = frozenset({MARKER, SERVER_FILE})  # every data directory has one of them, in upper or lower case
 # One of them makes a folder a data directory, whatever else it holds.
 SIGNS = ("memory.db", "_meta.db", "notes.db", RESTORING)
 # By a process that starts.

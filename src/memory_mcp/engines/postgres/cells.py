@@ -105,7 +105,7 @@ class Cells:
 
     def __init__(self, home: PostgresPool, table_sets: Sequence[TableSet]) -> None:
         self.directory = CellDirectory(home)
-        self.portals = PortalServers(home)
+        self.portal_servers = PortalServers(home)
         self._home = home
         self._table_sets = table_sets
         self._lock = threading.Lock()  # never held while connecting

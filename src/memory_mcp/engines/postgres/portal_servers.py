@@ -14,7 +14,7 @@ SECRET_BYTES = 32
 class PortalServer:
     id: str
     url: str
-    users: int = 0  # whose portals are there
+    users: int = 0  # how many have their portals there
 
 
 class PortalServers:
@@ -33,7 +33,7 @@ class PortalServers:
         return [PortalServer(*row) for row in rows]
 
     def register(self, id_: str, url: str) -> None:
-        """Note where a server is reached from now on."""
+        """Record the address at which a server is reached from now on."""
         with self._rows.write() as tx:
             tx.all(
                 """
@@ -55,8 +55,8 @@ class PortalServers:
             )
         return PortalServer(*row) if row else None
 
-    def claim(self, user: str, id_: str) -> None:
-        """Note that a user's portals are on a server that is registered, unless they are on another one."""
+    def assign(self, user: str, id_: str) -> None:
+        """Record that a user's portals are on this registered server. Nothing changes if they are on another one."""
         with self._rows.write() as tx:
             tx.all(
                 """
@@ -67,7 +67,7 @@ class PortalServers:
             )
 
     def move(self, user: str, id_: str) -> None:
-        """Note that a user's portals are on this server now."""
+        """Record that a user's portals are on this server now, wherever they were."""
         with self._rows.write() as tx:
             tx.all(
                 """
@@ -77,7 +77,7 @@ class PortalServers:
                 {"user": user, "id": id_},
             )
 
-    def set_removed(self, user: str) -> None:
+    def request_deletion(self, user: str) -> None:
         """Let the server that has a user's files delete them."""
         with self._rows.write() as tx:
             tx.all(
@@ -93,7 +93,8 @@ class PortalServers:
             )
         return [user for (user,) in rows]
 
-    def forget(self, user: str) -> None:
+    def delete_user(self, user: str) -> None:
+        """The user has no portals any more."""
         with self._rows.write() as tx:
             tx.all("DELETE FROM portal_users WHERE user_id = :user", {"user": user})
 

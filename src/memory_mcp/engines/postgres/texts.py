@@ -151,13 +151,13 @@ class PostgresTexts:
         import numpy as np
 
         lists = self._lists_of(phrases, limit)
-        numbers, places = np.unique(np.concatenate([one.numbers for one in lists]), return_inverse=True)
+        numbers, indexes = np.unique(np.concatenate([one.numbers for one in lists]), return_inverse=True)
         if len(numbers) <= limit:
             return numbers
         idfs = np.repeat([self._idf(phrase) for phrase in phrases], [len(one.numbers) for one in lists])
         lengths = np.zeros(len(numbers))
-        lengths[places] = np.concatenate([one.lengths for one in lists])
-        best: Numbers = np.lexsort((lengths, -np.bincount(places, idfs)))[:limit]
+        lengths[indexes] = np.concatenate([one.lengths for one in lists])
+        best: Numbers = np.lexsort((lengths, -np.bincount(indexes, idfs)))[:limit]
         return numbers[best]
 
     def _lists_of(self, phrases: Sequence[Phrase], limit: int) -> list[_TextList]:

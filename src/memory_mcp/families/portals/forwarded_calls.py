@@ -39,7 +39,7 @@ class Operation:
 
 @cache
 def operations() -> Mapping[str, Operation]:
-    """Beside tools."""
+    """What servers ask for beside tools, by name."""
 
     def operation(run: Callable[..., Any], answers: Any, *arguments: str) -> Operation:
         return Operation(run, TypeAdapter(answers), arguments)
@@ -77,7 +77,7 @@ def _groups(portals: Portals, caller: Caller) -> list[tuple[str, str | None]]:
 
 
 def _texts(portals: Portals, caller: Caller, name: str) -> list[IndexedText]:
-    """Of one group; none if its portal was deleted meanwhile."""
+    """Those of one group; none if its portal was deleted meanwhile."""
     group = next((one for one in search_texts.groups(portals, caller) if one.name == name), None)
     if group is None:
         return []
@@ -95,7 +95,8 @@ def answers_of(operation: str) -> TypeAdapter[Any]:
     return tool.answers if tool else operations()[operation].answers
 
 
-def changes(operation: str) -> bool:
+def is_write(operation: str) -> bool:
+    """Whether it may change something."""
     tool = tool_of(operation)
     return tool is not None and not tool.reads_only
 
@@ -134,7 +135,7 @@ class ReceivedCall:
 
     @property
     def reads_only(self) -> bool:
-        return not changes(self.operation)
+        return not is_write(self.operation)
 
     def run(self, portals: Portals, progress: ReportProgress, cancelled: threading.Event) -> bytes:
         """The answer, as JSON. Raises AppError."""

@@ -85,7 +85,7 @@ def _is_counted(one: _Scored, before: _Scored) -> bool:
 def _with(one: _Scored, before: _Scored) -> _Scored:
     """As in notes: a part of the cosine is for both texts together, and a word of the text before counts less."""
     is_answer = is_question(before.match.snippet)
-    degree = CONTEXT_DEGREE * ranking.context_words(is_answer=is_answer)
+    degree = CONTEXT_DEGREE * ranking.context_word_weight(is_answer=is_answer)
     lexical = one.lexical + degree * before.lexical * (1 - one.lexical)
     if one.cosine is None or before.cosine is None:
         weight = ranking.LEXICAL_WEIGHT / (1 - ranking.COSINE_WEIGHT)

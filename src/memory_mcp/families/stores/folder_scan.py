@@ -4,7 +4,7 @@ import os
 import time
 from dataclasses import dataclass
 
-from memory_mcp.engines.files.data_directory import NAMES, is_data_directory
+from memory_mcp.engines.files.data_directory import MARKING_FILES, is_data_directory
 from memory_mcp.engines.files.rooted_folder import FolderEntry
 from memory_mcp.engines.files.signature import SETTLED_NS, UNSETTLED, Signature
 from memory_mcp.families.stores import paths
@@ -75,7 +75,7 @@ def _scan(folder: FolderEntry) -> _Scan:
             elif entry.is_dir(follow_symlinks=False):
                 if not name.startswith("."):
                     folders.append(name)
-            elif name.casefold() in NAMES:
+            elif name.casefold() in MARKING_FILES:
                 may_be_data_directory = True
     return _Scan(files, folders, may_be_data_directory)
 

@@ -14,7 +14,7 @@ from memory_mcp.server.middleware.authentication import REFUSAL_BURST, REFUSALS_
 from memory_mcp.server.middleware.pace import Pace
 from memory_mcp.server.request_context import CALLER, VERIFIED, network_of_client
 from memory_mcp.server.thread_pools import Workers
-from memory_mcp.services.server_calls import PATH, TokenRefused, Verified
+from memory_mcp.services.server_calls import PATH, TokenRefused, VerifiedToken
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class ServerCallMiddleware:
     """ASGI middleware for the route of other servers: 401 for every request without a token that one of them signed for
     this server, before its body is read."""
 
-    def __init__(self, app: ASGIApp, verify: Callable[[str], Verified] | None, workers: Workers) -> None:
+    def __init__(self, app: ASGIApp, verify: Callable[[str], VerifiedToken] | None, workers: Workers) -> None:
         """`verify` raises TokenRefused. Without it this server takes no such calls, and the path is not found."""
         self._app = app
         self._verify = verify
@@ -49,7 +49,7 @@ class ServerCallMiddleware:
             scope[VERIFIED], scope[CALLER] = verified, verified.caller
         await self._app(scope, receive, send)
 
-    async def _verified(self, verify: Callable[[str], Verified], headers: Headers, network: str) -> Verified:
+    async def _verified(self, verify: Callable[[str], VerifiedToken], headers: Headers, network: str) -> VerifiedToken:
         token = bearer_of(headers)
         if not token:
             raise TokenRefused("it has no token")

@@ -1,15 +1,14 @@
-"""A server that ends answers, or disconnects, every client: none of them reads that the server has a bug."""
+"""When a server ends, it answers or disconnects every client, so that none gets an error that looks like a bug."""
 
 import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp.errors import Unavailable
-from memory_mcp.server import error_encoding
+from memory_mcp.server import error_encoding, shutdown
 from memory_mcp.server.connections import disconnect
 from memory_mcp.server.unanswered_requests import UnansweredRequests
 
-RETRY_AFTER_S = 1
 STREAM_METHODS = {"GET", "HEAD"}  # event streams and downloads: the server does not wait for them
 
 
@@ -61,14 +60,10 @@ class _Answer:
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, *, may_have_happened: bool) -> None:
-    error = Unavailable("The server is stopping. Try again when it runs.", retry_after=RETRY_AFTER_S)
     if may_have_happened:
-        error = Unavailable(
-            "The server stopped while it worked on this request, which may have been carried out. Look at what is "
-            "stored before you repeat it.",
-            retry_after=RETRY_AFTER_S,
-            may_have_happened=True,
-        )
+        error = shutdown.write_cut_off("request")
+    else:
+        error = Unavailable("The server is stopping. Try again when it runs.", retry_after=shutdown.RETRY_AFTER_S)
     response = error_encoding.refusal(error)
     response.headers["Connection"] = "close"
     await response(scope, receive, send)

@@ -14,7 +14,7 @@ from memory_mcp.services.search.vectors import Bits, Floats, Numbers
 
 MIN_CANDIDATES = 4096  # whose cosines are computed, of those that are estimated to be the nearest
 CANDIDATES_SHARE = 50  # at least one of so many vectors is a candidate
-MAX_CENTRED = 512  # vectors whose mean stands for that of all
+MAX_SAMPLED_FOR_MEAN = 512  # vectors whose mean stands for that of all
 SAMPLED = 4096  # vectors whose cosines give the mean and deviation of all
 
 
@@ -68,7 +68,7 @@ class Cosines(ABC):
     def sample(self, rows: Numbers | None) -> Numbers:
         """Some of these rows, or of all, that stand for them."""
         count = len(self.owners) if rows is None else len(rows)
-        step = max(1, -(-count // MAX_CENTRED))
+        step = max(1, -(-count // MAX_SAMPLED_FOR_MEAN))
         return np.arange(0, count, step) if rows is None else rows[::step]
 
     def rows_allowed(self, flags: bytes) -> Numbers:
@@ -194,9 +194,9 @@ def centred(
     """A query without half of what all texts have in common, and how near texts usually are to it. A text that is a
     little near to every query, such as an empty phrase, comes later by that.
 
-    `sampled`: the vectors of some of the texts whose cosines `usual` is of. `background`: those of unrelated ones, so
-    that a few texts are enough.
+    `usual`: the statistics of the cosines of all texts. `sampled`: the vectors of some of these texts. `background`:
+    the vectors of unrelated texts, so that the mean of few texts is not theirs alone.
     """
     vector = query - np.float32(MEAN_SHARE) * np.concatenate((sampled, background)).mean(axis=0, dtype=np.float32)
     before, after = (CosineStatistics.of(sampled @ one, background @ one) for one in (query, vector))
-    return vector, usual.changed(before, after)
+    return vector, usual.adjusted(before, after)

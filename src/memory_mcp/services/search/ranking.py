@@ -18,8 +18,8 @@ COVERED_SHARE = 0.85  # of a lexical score; the shares add up to less than 1, wh
 BEST_SHARE = 0.10  # a larger share finds less: docs/decisions/0002-relevance.md
 
 MIN_COMMON_SHARE = 0.05  # of memories; a word in more of them is common
-MIN_COMMON = 1000  # a word in no more memories is not common either,
-MAX_COMMON_SHARE = 0.20  # unless these are a larger share of all
+MIN_COMMON = 1000  # memories; a word in fewer is not common,
+MAX_COMMON_SHARE = 0.20  # unless it is in more than this share of all
 MIN_MEMORIES_FOR_COMMON = 1000  # with fewer memories, common words are not ignored
 
 COSINE_WEIGHT, LEXICAL_WEIGHT, IMPORTANCE_WEIGHT = 0.55, 0.35, 0.10  # the notes spec's blend
@@ -32,8 +32,8 @@ PER_CONTEXT_Z = 0.06  # added for each deviation of the note together with the o
 PER_ANSWER_Z = 0.08  # the same, if the one before it is a question
 QUESTION_REDUCTION = 0.10  # of the cosine part of a note that is a question, if the query is one
 MEAN_SHARE = 0.5  # of the mean of all vectors that is subtracted from the vector of a query
-CONTEXT_WORDS = 2 / 3  # of what words of the note before cover, by their degree in the index
-ANSWER_WORDS = 1.25  # the same, if that note is a question
+CONTEXT_WORD_WEIGHT = 2 / 3  # of a word that only the note before has, times its degree in the index
+ANSWER_WORD_WEIGHT = 1.25  # the same, if that note is a question
 SESSION_SHARE = 0.5  # of the distance to the best session that a note's score is reduced by
 SESSION_HITS = 2  # the best of a session, whose mean says how well the session fits a query
 RELATED = 1.0  # deviations from which on a vector alone makes a note a candidate
@@ -61,8 +61,8 @@ class CosineStatistics:
         squares += float(background @ background)
         return cls(mean, max(math.sqrt(max(0.0, squares / count - mean**2)), 0.01))
 
-    def changed(self, before: "CosineStatistics", after: "CosineStatistics") -> "CosineStatistics":
-        """As those of a sample have changed."""
+    def adjusted(self, before: "CosineStatistics", after: "CosineStatistics") -> "CosineStatistics":
+        """These statistics, shifted and scaled as those of a sample were from `before` to `after`."""
         return CosineStatistics(
             self.mean + after.mean - before.mean, self.deviation * after.deviation / before.deviation
         )
@@ -93,17 +93,17 @@ def cosine_part(own: float, context: float, *, is_answer: bool = False, are_both
 
 
 def covered_with_context(covered: float, by_context: float, *, is_answer: bool) -> float:
-    """The share of a query that a note covers, if so much of it is covered by words of the note before alone."""
-    return min(1.0, covered + by_context * (context_words(is_answer=is_answer) - 1))
+    """The share of a query that a note covers. `by_context` of it is covered by words that only the note before has."""
+    return min(1.0, covered + by_context * (context_word_weight(is_answer=is_answer) - 1))
 
 
-def context_words(*, is_answer: bool) -> float:
-    """What a word of the text before counts, relative to its degree in the index."""
-    return ANSWER_WORDS if is_answer else CONTEXT_WORDS
+def context_word_weight(*, is_answer: bool) -> float:
+    """The weight of a word that only the text before has, relative to its degree in the index."""
+    return ANSWER_WORD_WEIGHT if is_answer else CONTEXT_WORD_WEIGHT
 
 
 def context_cosine(own: float, context: float, *, is_answer: bool) -> float:
-    """The cosine part of a text, if that of the text before it is known instead of that of both together."""
+    """The cosine part of a text with its context, from that of the text alone and that of the text before it."""
     per_context = _per_context(is_answer=is_answer)
     share = per_context / (PER_Z + per_context) / 2  # both together are half the text itself
     return own + share * (context - own)

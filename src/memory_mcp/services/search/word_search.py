@@ -60,7 +60,7 @@ class SingleTermIndex(ABC):
 class Matches:
     bm25: Mapping[int, float] = field(default_factory=dict)
     covered: Mapping[int, float] = field(default_factory=dict)  # the share of the query that each contains
-    by_context: Mapping[int, float] = field(default_factory=dict)  # of that, what only the text before it contains
+    by_context: Mapping[int, float] = field(default_factory=dict)  # the part that only the text before it contains
     notice: str | None = None
 
     def cover(self, share: float) -> bool:

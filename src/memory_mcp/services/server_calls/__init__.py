@@ -12,7 +12,7 @@ from memory_mcp.services.server_calls.protocol import (
     decode_error,
     encode_error,
 )
-from memory_mcp.services.server_calls.tokens import TokenRefused, Verified, sign, verify
+from memory_mcp.services.server_calls.tokens import TokenRefused, VerifiedToken, sign, verify
 
 __all__ = [
     "ANSWER",
@@ -24,7 +24,7 @@ __all__ = [
     "CalledServer",
     "ServerClient",
     "TokenRefused",
-    "Verified",
+    "VerifiedToken",
     "decode_error",
     "encode_error",
     "sign",

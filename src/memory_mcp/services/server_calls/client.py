@@ -48,19 +48,19 @@ class ServerClient:
         operation: str,
         arguments: dict[str, Any],
         *,
-        changes: bool,
+        is_write: bool,
         progress: ReportProgress = report_nothing,
         cancelled: threading.Event | None = None,
     ) -> Any:
         """The answer of another server, as JSON. Raises its AppError, or Unavailable if it cannot be reached.
 
-        `changes`: the call may have changed something when its answer is lost.
+        `is_write`: if its answer is lost, the call may have changed something.
         """
         body = json.dumps({"operation": operation, "arguments": arguments}, ensure_ascii=False).encode()
         token = sign(self._secret(), server.id, caller, body)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         with (
-            _translate_errors(changes=changes),
+            _translate_errors(is_write=is_write),
             self._client.stream("POST", f"{server.url}{PATH}", content=body, headers=headers) as answer,
         ):
             if answer.status_code != 200:
@@ -74,11 +74,11 @@ class ServerClient:
                     return sent[ANSWER]
                 if PROGRESS in sent:
                     progress(*sent[PROGRESS])
-        raise _lost(changes=changes)  # it ended before it had answered
+        raise _lost(is_write=is_write)  # it ended before it had answered
 
 
 @contextmanager
-def _translate_errors(*, changes: bool) -> Iterator[None]:
+def _translate_errors(*, is_write: bool) -> Iterator[None]:
     import httpx2
 
     try:
@@ -90,11 +90,11 @@ def _translate_errors(*, changes: bool) -> Iterator[None]:
             retry_after=RETRY_AFTER_S,
         ) from exc
     except (httpx2.TransportError, ValueError) as exc:
-        raise _lost(changes=changes) from exc
+        raise _lost(is_write=is_write) from exc
 
 
-def _lost(*, changes: bool) -> Unavailable:
-    if changes:
+def _lost(*, is_write: bool) -> Unavailable:
+    if is_write:
         return Unavailable(
             "The server that has these portals stopped before it had answered. The change may or may not have been "
             "saved. Look at what is stored before you repeat it.",

@@ -39,8 +39,8 @@ def sign(secret: str, server_id: str, caller: Caller, body: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class Verified:
-    """A token that another server made. The body is compared once it is there."""
+class VerifiedToken:
+    """What a token says that another server has signed. The body is compared when it has been read."""
 
     caller: Caller
     body_digest: str
@@ -51,7 +51,7 @@ class Verified:
             raise TokenRefused("The body is not the one that was signed.")
 
 
-def verify(secret: str, server_id: str, token: str) -> Verified:
+def verify(secret: str, server_id: str, token: str) -> VerifiedToken:
     """Raises TokenRefused. The signature is compared in constant time, before anything of the token is believed."""
     import jwt
 
@@ -64,6 +64,6 @@ def verify(secret: str, server_id: str, token: str) -> Verified:
             leeway=MAX_CLOCK_DIFFERENCE_S,
             options={"require": ["aud", "exp", "caller", "body"]},
         )
-        return Verified(_callers().validate_python(claims["caller"]), str(claims["body"]))
+        return VerifiedToken(_callers().validate_python(claims["caller"]), str(claims["body"]))
     except (jwt.InvalidTokenError, ValidationError) as exc:
         raise TokenRefused(str(exc)) from exc

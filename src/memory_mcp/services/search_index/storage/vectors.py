@@ -120,18 +120,18 @@ class VectorTable:
 
         owners = cosines.owners[rows]
         chunks = rows - cosines.owners.searchsorted(owners)
-        places = (owners * MAX_CHUNKS + chunks).tolist()
+        numbers = (owners * MAX_CHUNKS + chunks).tolist()
         found = tx.all(
             f"""
             SELECT {self.tables.owner} * {MAX_CHUNKS} + part, vector FROM {self.tables.vectors}
             WHERE {self.tables.owner} IN (SELECT CAST(value AS BIGINT) FROM json_each(:owners))
-                AND {self.tables.owner} * {MAX_CHUNKS} + part IN (SELECT CAST(value AS BIGINT) FROM json_each(:places))
+                AND {self.tables.owner} * {MAX_CHUNKS} + part IN (SELECT CAST(value AS BIGINT) FROM json_each(:numbers))
             """,
-            {"owners": json.dumps(sorted(set(owners.tolist()))), "places": json.dumps(places)},
+            {"owners": json.dumps(sorted(set(owners.tolist()))), "numbers": json.dumps(numbers)},
         )
         vectors: dict[int, bytes] = dict(found)
-        packed = b"".join(vectors[place] for place in places)
-        return np.frombuffer(packed, dtype="<f4").reshape(len(places), dimensions)
+        packed = b"".join(vectors[number] for number in numbers)
+        return np.frombuffer(packed, dtype="<f4").reshape(len(numbers), dimensions)
 
     def chunks(self, tx: Read, seq: int) -> list[Packed]:
         rows = tx.all(

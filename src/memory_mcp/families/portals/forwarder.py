@@ -17,7 +17,7 @@ from memory_mcp.families.portals.forwarded_calls import (
     IndexedText,
     ReceivedCall,
     answers_of,
-    changes,
+    is_write,
     new_call,
     operations,
 )
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from memory_mcp.engines.postgres.portal_servers import PortalServer, PortalServers
 
 
-class Forwarding:
-    """Which server has a user's portals, and how it is asked."""
+class Forwarder:
+    """Knows which server has a user's portals, and forwards calls to it."""
 
     def __init__(
         self,
@@ -51,20 +51,20 @@ class Forwarding:
         self._client = client
         self._delete_folder = delete_folder
 
-    def begin(self, portals: Portals, users: Sequence[str]) -> None:
+    def register(self, portals: Portals, users: Sequence[str]) -> None:
         """Register this server, with the portals that it has in its data directory."""
         if self._own_url is None:
             return
         self.directory.register(self.own_id, self._own_url)
         for user in users:
             if portals.has_any(user) and self.directory.server_of(user) is None:
-                self.directory.claim(user, self.own_id)
+                self.directory.assign(user, self.own_id)
 
     def delete_removed_users(self) -> None:
         """Delete the files here of users that were removed on any server."""
         for user in self.directory.removed_users(self.own_id):
             self._delete_folder(user)
-            self.directory.forget(user)
+            self.directory.delete_user(user)
 
     def server_of(self, user: str) -> "PortalServer | None":
         """The other server that has a user's portals. None: they are here, or nowhere yet."""
@@ -72,10 +72,11 @@ class Forwarding:
         return None if found is None or found.id == self.own_id else found
 
     def server_for_write(self, user: str) -> "PortalServer | None":
-        """The same. A user without portals gets them on this server. Raises Unavailable if others cannot reach it."""
+        """The same, for a call that may create a portal: a user without portals gets them on this server. Raises
+        Unavailable if others cannot reach it."""
         found = self.directory.server_of(user)
         if found is None:
-            self.directory.claim(user, self.own_id)
+            self.directory.assign(user, self.own_id)
             found = self.directory.server_of(user)
         if found is None:
             raise Unavailable(
@@ -84,14 +85,14 @@ class Forwarding:
             )
         return None if found.id == self.own_id else found
 
-    def ask(self, server: "PortalServer", call: Call[Any], operation: str, arguments: dict[str, Any]) -> Any:
+    def forward(self, server: "PortalServer", call: Call[Any], operation: str, arguments: dict[str, Any]) -> Any:
         """The answer of another server. Raises its AppError, or Unavailable if it cannot be reached."""
         answer = self._client.call(
             server,
             call.caller,
             operation,
             arguments,
-            changes=changes(operation),
+            is_write=is_write(operation),
             progress=call.progress,
             cancelled=call.cancelled,
         )
@@ -105,7 +106,7 @@ class Forwarding:
             server = self.server_of(call.caller.user)
             if server is None:
                 return operation.run(call, *rest)
-            return self.ask(server, call, name, dict(zip(operation.arguments, rest, strict=True)))
+            return self.forward(server, call, name, dict(zip(operation.arguments, rest, strict=True)))
 
         return run
 
@@ -142,31 +143,31 @@ class Forwarding:
             maintenance=partial(_maintenance, self),
         )
 
-    def accept(self, call: ReceivedCall) -> None:
-        """Raises Unavailable unless the caller's portals are here."""
+    def check_has_portals(self, call: ReceivedCall) -> None:
+        """Raises Unavailable if the caller's portals are on another server."""
         if family.name not in call.caller.families or self.server_of(call.caller.user) is not None:
             raise Unavailable("These portals have just been moved to another server. Try again.", retry_after=1)
 
 
-def _prepare(to: Forwarding, portals: Portals, users: Sequence[str]) -> None:
+def _prepare(forwarder: Forwarder, portals: Portals, users: Sequence[str]) -> None:
     prepare(portals, users)
-    to.begin(portals, users)
+    forwarder.register(portals, users)
 
 
-def _housekeeping(to: Forwarding, portals: Portals) -> None:
+def _housekeeping(forwarder: Forwarder, portals: Portals) -> None:
     portals.exports.delete_expired_exports()
-    to.delete_removed_users()
+    forwarder.delete_removed_users()
 
 
-def _forwarded_tool(to: Forwarding, tool: Tool) -> Tool:
-    find_server = to.server_for_write if tool.needs is Scope.WRITE else to.server_of
+def _forwarded_tool(forwarder: Forwarder, tool: Tool) -> Tool:
+    find_server = forwarder.server_for_write if tool.needs is Scope.WRITE else forwarder.server_of
 
     @wraps(tool.run)
     def run(call: Call[Portals], arguments: Arguments) -> Any:
         server = find_server(call.caller.user)
         if server is None:
             return tool.run(call, arguments)
-        return to.ask(server, call, f"{TOOL}{tool.name}", arguments.model_dump(mode="json", by_alias=True))
+        return forwarder.forward(server, call, f"{TOOL}{tool.name}", arguments.model_dump(mode="json", by_alias=True))
 
     return replace(tool, run=run)
 
@@ -176,19 +177,19 @@ def _read_resource(read: Callable[..., Document], call: Call[Portals], uri: str)
     return resources.read(call, uri) if uri == VIEWER else read(call, uri)
 
 
-def _groups(to: Forwarding, portals: Portals, caller: Caller) -> Iterator[Group]:
-    server = to.server_of(caller.user)
+def _groups(forwarder: Forwarder, portals: Portals, caller: Caller) -> Iterator[Group]:
+    server = forwarder.server_of(caller.user)
     if server is None:
         yield from search_texts.groups(portals, caller)
         return
     call = new_call(portals, caller)
-    for name, version in to.ask(server, call, "groups", {}):
-        texts = _TextsElsewhere(partial(to.ask, server, call, "texts", {"group": name}))
+    for name, version in forwarder.forward(server, call, "groups", {}):
+        texts = _RemoteTexts(partial(forwarder.forward, server, call, "texts", {"group": name}))
         yield Group(name, texts.versions, texts.texts, version)
 
 
-class _TextsElsewhere:
-    """The texts of one portal, fetched when its versions are wanted."""
+class _RemoteTexts:
+    """The texts of one portal on another server, fetched when their versions are wanted."""
 
     def __init__(self, fetch: Callable[[], list[IndexedText]]) -> None:
         self._fetch = fetch
@@ -203,16 +204,18 @@ class _TextsElsewhere:
         return map(self._texts.get, keys)
 
 
-def _journals(to: Forwarding, portals: Portals, caller: Caller) -> Iterable[Journal]:
+def _journals(forwarder: Forwarder, portals: Portals, caller: Caller) -> Iterable[Journal]:
     """They are in PostgreSQL. Which portals there still are is known to the server that has them."""
-    server = to.server_of(caller.user)
+    server = forwarder.server_of(caller.user)
     if server is None:
         return portals.journal.journals(caller)
-    sizes = partial(to.ask, server, new_call(portals, caller), "sizes", {})
-    return portals.journal.journals(caller, _ExistsElsewhere(sizes).exists)
+    sizes = partial(forwarder.forward, server, new_call(portals, caller), "sizes", {})
+    return portals.journal.journals(caller, _RemotePortals(sizes).exists)
 
 
-class _ExistsElsewhere:
+class _RemotePortals:
+    """Which portals and tables another server has, fetched once."""
+
     def __init__(self, fetch_sizes: Callable[[], Any]) -> None:
         self._fetch_sizes = fetch_sizes
         self._known: dict[str, Any] | None = None
@@ -224,38 +227,43 @@ class _ExistsElsewhere:
         return size is not None and (address.table is None or size.count is None or address.table in size.tables)
 
 
-def _maintenance(to: Forwarding) -> FamilyMaintenance[Portals]:
+def _maintenance(forwarder: Forwarder) -> FamilyMaintenance[Portals]:
     def export(portals: Portals, target: ExportFolder) -> int:
-        server = to.server_of(target.caller.user)
+        server = forwarder.server_of(target.caller.user)
         if server is None:
             return maintenance.MAINTENANCE.exports["portals"](portals, target)
         return forwarded_files.export(
-            partial(_run_tool, to, server, new_call(portals, target.caller)),
-            to.summaries(portals, target.caller),
+            partial(_run_tool, forwarder, server, new_call(portals, target.caller)),
+            forwarder.summaries(portals, target.caller),
             target,
         )
 
     def import_(portals: Portals, source: ImportFolder) -> None:
-        server = to.server_of(source.caller.user) if source.dry_run else to.server_for_write(source.caller.user)
+        server = (
+            forwarder.server_of(source.caller.user)
+            if source.dry_run
+            else forwarder.server_for_write(source.caller.user)
+        )
         if server is None:
             maintenance.MAINTENANCE.imports["portals"](portals, source)
             return
-        known = {portal.uri for portal in to.summaries(portals, source.caller)}
-        forwarded_files.import_(partial(_run_tool, to, server, new_call(portals, source.caller)), known, source)
+        known = {portal.uri for portal in forwarder.summaries(portals, source.caller)}
+        forwarded_files.import_(partial(_run_tool, forwarder, server, new_call(portals, source.caller)), known, source)
 
-    def delete(portals: Portals, caller: Caller, uri: str) -> object:
-        return delete_portal(to, portals, caller, uri)
-
-    undo = ExportUndo[Portals](to.by_caller("versions"), maintenance.is_in_export, delete)
+    undo = ExportUndo[Portals](
+        forwarder.by_caller("versions"), maintenance.is_in_export, partial(_delete_portal, forwarder)
+    )
     return replace(maintenance.MAINTENANCE, exports={"portals": export}, imports={"portals": import_}, import_undo=undo)
 
 
-def delete_portal(to: Forwarding, portals: Portals, caller: Caller, uri: str) -> Any:
-    server = to.server_of(caller.user)
+def _delete_portal(forwarder: Forwarder, portals: Portals, caller: Caller, uri: str) -> Any:
+    server = forwarder.server_of(caller.user)
     if server is None:
         return portals.delete(caller, uri, None, None, confirm=True)
-    return _run_tool(to, server, new_call(portals, caller), "portal_delete", {"portalUri": uri, "confirm": True})
+    return _run_tool(forwarder, server, new_call(portals, caller), "portal_delete", {"portalUri": uri, "confirm": True})
 
 
-def _run_tool(to: Forwarding, server: "PortalServer", call: Call[Any], name: str, arguments: dict[str, Any]) -> Any:
-    return to.ask(server, call, f"{TOOL}{name}", arguments)
+def _run_tool(
+    forwarder: Forwarder, server: "PortalServer", call: Call[Any], name: str, arguments: dict[str, Any]
+) -> Any:
+    return forwarder.forward(server, call, f"{TOOL}{name}", arguments)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from anyio.lowlevel import checkpoint
 
+from memory_mcp.server.buffered_transport import MAX_BUFFERED_BYTES, BufferedTransport
 from memory_mcp.server.connections import Connections, LimitedConfig, LimitedProtocol
-from memory_mcp.server.joined_writes import MAX_JOINED_BYTES, JoinedWrites
 
 pytestmark = pytest.mark.anyio
 
@@ -43,13 +43,13 @@ class RecordingTransport(asyncio.Transport):
     def pause_reading(self) -> None: ...
 
 
-def joined() -> tuple[RecordingTransport, JoinedWrites]:
+def buffered() -> tuple[RecordingTransport, BufferedTransport]:
     transport = RecordingTransport()
-    return transport, JoinedWrites(transport, asyncio.get_running_loop())
+    return transport, BufferedTransport(transport, asyncio.get_running_loop())
 
 
 async def test_what_is_written_in_one_round_is_sent_in_one_piece() -> None:
-    transport, writes = joined()
+    transport, writes = buffered()
     for data in (b"head", b"", b"body"):
         writes.write(data)
     assert transport.pieces == []
@@ -62,11 +62,11 @@ async def test_what_is_written_in_one_round_is_sent_in_one_piece() -> None:
 
 
 async def test_much_is_sent_at_once_so_that_its_writer_is_paused() -> None:
-    transport, writes = joined()
-    writes.write(b"x" * MAX_JOINED_BYTES)
+    transport, writes = buffered()
+    writes.write(b"x" * MAX_BUFFERED_BYTES)
     assert transport.pieces == []
     writes.write(b"y")
-    assert [len(piece) for piece in transport.pieces] == [MAX_JOINED_BYTES + 1]
+    assert [len(piece) for piece in transport.pieces] == [MAX_BUFFERED_BYTES + 1]
 
 
 async def test_the_rest_is_sent_before_the_end_and_dropped_by_an_abort() -> None:
@@ -75,7 +75,7 @@ async def test_the_rest_is_sent_before_the_end_and_dropped_by_an_abort() -> None
         ("write_eof", "eof", [b"rest"]),
         ("abort", "aborted", []),
     ):
-        transport, writes = joined()
+        transport, writes = buffered()
         writes.write(b"rest")
         getattr(writes, end)()
         await checkpoint()

@@ -1,15 +1,14 @@
-"""Sends the head of an HTTP answer and its body together."""
+"""A transport that sends the head of an HTTP answer and its body together."""
 
 import asyncio
 from typing import Any
 
-MAX_JOINED_BYTES = 64 * 1024  # more is sent at once
+MAX_BUFFERED_BYTES = 64 * 1024  # more than that is sent without waiting
 
 
-class JoinedWrites:
-    """A transport that sends in one piece what is written in one round of the event loop, or until `flush`. While a
-    piece is sent, threads that compute take the interpreter, and do not give it back at once: an answer in three pieces
-    waits for them three times."""
+class BufferedTransport:
+    """Wraps a transport: what is written in one round of the event loop, or before `flush`, is sent in one piece. Each
+    time a piece is sent, threads that compute may take the interpreter, and keep it for a while."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
@@ -27,14 +26,14 @@ class JoinedWrites:
             self._loop.call_soon(self.flush)
         self._pending.append(data)
         self._bytes += len(data)
-        if self._bytes > MAX_JOINED_BYTES:  # the transport must learn of it, to pause who writes
+        if self._bytes > MAX_BUFFERED_BYTES:  # so that the transport can pause the writer
             self.flush()
 
     def flush(self) -> None:
         if self._pending:
-            joined = b"".join(self._pending)
+            data = b"".join(self._pending)
             self._pending, self._bytes = [], 0
-            self._transport.write(joined)
+            self._transport.write(data)
 
     def get_write_buffer_size(self) -> int:
         return self._transport.get_write_buffer_size() + self._bytes

@@ -21,21 +21,21 @@ from memory_mcp.settings import Settings
 
 if TYPE_CHECKING:
     from memory_mcp.engines.postgres.portal_servers import PortalServer, PortalServers
-    from memory_mcp.families.portals.forwarding import Forwarding
+    from memory_mcp.families.portals.forwarder import Forwarder
 
 ID_FILE = "server_id"  # in the data directory, whose portals are known by it
 
 
-def create_forwarding(settings: Settings, own: ServerDatabases, stack: ExitStack) -> Forwarding | None:
+def create_forwarder(settings: Settings, own: ServerDatabases, stack: ExitStack) -> Forwarder | None:
     """None: portals are in files that one server alone has, on a ClickHouse server, or refused."""
     if own.cells is None or settings.server_url is None or settings.portals_url is not None:
         return None
-    from memory_mcp.families.portals.forwarding import Forwarding  # other servers start faster without it
+    from memory_mcp.families.portals.forwarder import Forwarder  # other servers start faster without it
 
-    directory = own.cells.portals
+    directory = own.cells.portal_servers
     client = ServerClient(directory.secret)
     stack.callback(client.close)
-    return Forwarding(
+    return Forwarder(
         directory,
         own_id(settings.data_dir),
         settings.server_url.rstrip("/") if settings.transport == "http" else None,
