@@ -18,7 +18,7 @@ from memory_mcp.families.portals.forwarded_calls import ReceivedCall
 from memory_mcp.families.portals.forwarder import Forwarder
 from memory_mcp.server.disconnects import Disconnect
 from memory_mcp.server.error_encoding import body as error_body
-from memory_mcp.server.error_encoding import log_bug
+from memory_mcp.server.error_encoding import log_bug, refusal
 from memory_mcp.server.request_context import VERIFIED
 from memory_mcp.server.thread_pools import Shares, Workers
 from memory_mcp.services.server_calls import (
@@ -63,9 +63,11 @@ class ServerCalls:
         try:
             verified.check_body(body)
             received = ReceivedCall.parse(verified.caller, body)
-        except (TokenRefused, Invalid) as exc:
-            error = exc if isinstance(exc, Invalid) else Invalid(str(exc))
-            await JSONResponse(error_body(error), 401)(scope, receive, send)
+        except TokenRefused as exc:
+            await JSONResponse(error_body(Invalid(str(exc))), 401)(scope, receive, send)
+            return
+        except Invalid as exc:  # the other server has another version
+            await refusal(exc)(scope, receive, send)
             return
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         await self._answer(_ForwardedCall(received), receive, send)

@@ -320,8 +320,16 @@ def secret(servers: Servers, a: Http, b: Http) -> str:
     return str(found)
 
 
-def forward(server: Http, server_id: str, key: str, *, caller: str = LOCAL_USER, **headers: str) -> httpx.Response:
-    body = json.dumps({"operation": "summaries", "arguments": {}}).encode()
+def forward(
+    server: Http,
+    server_id: str,
+    key: str,
+    *,
+    caller: str = LOCAL_USER,
+    operation: str = "summaries",
+    **headers: str,
+) -> httpx.Response:
+    body = json.dumps({"operation": operation, "arguments": {}}).encode()
     token = sign(key, server_id, Caller(caller, ALL_SCOPES, frozenset({"portals"})), body)
     return server.client.post(PATH, content=body, headers={"Authorization": f"Bearer {token}", **headers})
 
@@ -360,6 +368,12 @@ def test_the_route_of_servers_takes_nothing_that_no_server_has_signed_for_it(
     assert json.loads(answer.text.splitlines()[-1])["error"]["code"] == "unavailable"
     answer = forward(a, ids["a"], secret, caller="unknown")
     assert json.loads(answer.text.splitlines()[-1])["answer"] == []
+
+
+def test_an_operation_of_another_version_is_refused_with_the_reason(servers: Servers, a: Http, secret: str) -> None:
+    answer = forward(a, (servers.folder / "a" / "server_id").read_text(), secret, operation="of_a_newer_version")
+    assert answer.status_code == 422
+    assert "Run the same version on all servers." in answer.json()["message"]
 
 
 def test_too_large_a_body_is_refused(servers: Servers, a: Http, secret: str) -> None:

@@ -202,7 +202,7 @@ class PostgresTexts:
             for index, phrase in enumerate(phrases)
             for letter in self._letters_in_use
         ]
-        found = self.tx.packed(
+        found = self.tx.read_arrays(
             {"number": ("i8", ["number"]), "length": ("i4", ["length"]), "ranks": ("f4", ranks)},
             candidates,
             {**values, **{f"term{index}": phrase.query for index, phrase in enumerate(phrases)}},

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 ROWS_PER_FETCH = 1000  # of a server-side cursor
 
-PackedType = Literal["i8", "i4", "f4"]  # NumPy's names
-_SEND: dict[PackedType, str] = {"i8": "int8send", "i4": "int4send", "f4": "float4send"}
+NumberType = Literal["i8", "i4", "f4"]  # NumPy's names
+_SEND: dict[NumberType, str] = {"i8": "int8send", "i4": "int4send", "f4": "float4send"}
 
 _cursor_numbers = itertools.count()
 
@@ -67,18 +67,20 @@ class PostgresRead(Read):
         self, sql: str, values: Mapping[str, Any], query: Packed
     ) -> "tuple[NDArray[np.int64], NDArray[np.float32]]":
         """Computed by the database: twelve bytes come back for each vector."""
-        found = self.packed(
+        found = self.read_arrays(
             {"number": ("i8", ["number"]), "cosine": ("f4", ["(-(vector <#> :query_vector))::real"])},
             f"({sql}) AS found(number, vector) WHERE vector_dims(vector) = :query_dimensions",
             {**values, "query_vector": query, "query_dimensions": len(query) // 4},
         )
         return found["number"][:, 0], found["cosine"][:, 0]
 
-    def packed(
-        self, fields: Mapping[str, tuple[PackedType, Sequence[str]]], source: str, values: Mapping[str, Any]
+    def read_arrays(
+        self, fields: Mapping[str, tuple[NumberType, Sequence[str]]], source: str, values: Mapping[str, Any]
     ) -> "dict[str, NDArray[Any]]":
-        """Numbers from many rows, which the database packs into one value: rows would take five times as long here. For
-        each field the type and the SQL of its columns; it becomes an array with a row for each row of `source`."""
+        """Read numbers from many rows, which the database packs into one value: rows would take five times as long.
+
+        `fields`: the type and the SQL columns of each. In its array there is one row for each row of `source`.
+        """
         import numpy as np
 
         columns = [f"{_SEND[type_]}({sql})" for type_, several in fields.values() for sql in several]

@@ -112,6 +112,8 @@ def _refusal(status: int, body: bytes) -> AppError:
     """Of a request that was not begun."""
     if status == 413:
         return Invalid("This is too much for one call. Send less at a time.", code="too_large")
+    if status == 422:
+        return Unavailable(f"The server that has these portals refused the call: {json.loads(body)['message']}")
     if status == 401:
         return Unavailable(
             "The server that has these portals refused this one, so nothing was changed. Another server may have its "
