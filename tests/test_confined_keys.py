@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from memory_mcp.cli.main import cli
 from memory_mcp.families.registry import CONFINABLE, FAMILIES
 from tests.conftest import ERAS
+from tests.events import eventually
 from tests.exhaustive import sample
 from tests.test_tenants import (
     ADDRESSES,
@@ -192,11 +193,14 @@ def test_scores_do_not_reveal_words_outside(homes: Homes) -> None:
         who.http, "portal_write", portalUri=portal, table="t", data=[{"said": "chestnut row"}, {"said": "hazelnut row"}]
     )
 
+    def rows() -> list[dict[str, Any]] | None:
+        """Once all of them are indexed."""
+        found = call(who.http, "recall_memories", query="chestnut hazelnut", families=["portals"])
+        return None if found["incomplete"] else found["hits"]
+
     def scores() -> list[float]:
         notes = call(who.http, "memory_search", query="chestnut hazelnut")["memories"]
-        rows = call(who.http, "recall_memories", query="chestnut hazelnut", families=["portals"])
-        assert rows["incomplete"] == []
-        return sorted(hit["score"] for hit in [*notes, *rows["hits"]])
+        return sorted(hit["score"] for hit in [*notes, *eventually(rows)])
 
     before = scores()
     for number in range(20):

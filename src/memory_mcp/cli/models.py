@@ -8,7 +8,7 @@ from memory_mcp import settings
 from memory_mcp.app import App, embedding_options
 from memory_mcp.caller import Caller
 from memory_mcp.cli.common import AsJson, DataDir, parse_path, report_as_usage_error, use_app
-from memory_mcp.cli.output import print_json, print_text
+from memory_mcp.cli.output import counted, print_json, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.errors import Unavailable
@@ -94,7 +94,7 @@ def embed(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"embedded": embedded})
     else:
-        print_text(f"{embedded} notes have got their vectors; none is waiting.")
+        print_text(f"{counted(embedded, 'notes')} waited for vectors; none does now.")
 
 
 def _embed_all(app: App, caller: Caller, report_progress: ReportProgress) -> int:
