@@ -50,8 +50,9 @@ def buffered() -> tuple[RecordingTransport, BufferedTransport]:
 
 async def test_what_is_written_in_one_round_is_sent_in_one_piece() -> None:
     transport, writes = buffered()
-    for data in (b"head", b"", b"body"):
+    for data in (b"head", b""):
         writes.write(data)
+    writes.writelines([b"bo", b"dy"])
     assert transport.pieces == []
     assert writes.get_write_buffer_size() == 1008, "bytes that wait count"
     await checkpoint()

@@ -1,6 +1,7 @@
 """A transport that sends the head of an HTTP answer and its body together."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 MAX_BUFFERED_BYTES = 64 * 1024  # more than that is sent without waiting
@@ -28,6 +29,9 @@ class BufferedTransport:
         self._bytes += len(data)
         if self._bytes > MAX_BUFFERED_BYTES:  # so that the transport can pause the writer
             self.flush()
+
+    def writelines(self, pieces: Iterable[bytes]) -> None:
+        self.write(b"".join(pieces))
 
     def flush(self) -> None:
         if self._pending:

@@ -40,7 +40,6 @@ MAX_ACCEPTED_AT_ONCE = 4  # in one round of the event loop: open connections hav
 CHECK_INTERVAL_S = 1.0  # between two checks whether the database answers
 SWITCH_INTERVAL_S = 0.0005  # after which a thread that computes lets the event loop go on; Python's own 5 ms add up
 OTHER_THREADS = 64  # for housekeeping, files of the web app, and sessions that end
-AppStatus.enable_automatic_graceful_drain = False  # it would cut off answers at the signal; `Server` ends event streams
 NOT_JSON = "The body is not JSON in UTF-8. Send an object, as the schema says."
 
 
@@ -100,6 +99,7 @@ class Server(uvicorn.Server):
         self, config: uvicorn.Config, close_streams: Callable[[], Awaitable[None]], readiness: "Readiness | None" = None
     ) -> None:
         super().__init__(config)
+        AppStatus.enable_automatic_graceful_drain = False  # it would cut off answers at the signal
         self._end_streams = close_streams
         self._readiness = readiness or Readiness()
         self._closing: asyncio.Future[None] | None = None
