@@ -24,7 +24,7 @@ from typing import Any, Literal
 CODES = {
     "invalid": "An argument is missing, malformed or out of bounds. `data.field` names it where one is to blame.",
     "not_found": "Nothing has that name or id, or this caller may not see it: the answer is the same for both. "
-    "`data.nearest` lists the most similar names that the caller may see, where there are any.",
+    "For a project, store, portal or table, `data.nearest` lists the most similar names that the caller may see.",
     "conflict": "Something with that name exists, or another writer changed it first.",
     "no_active_project": "The session has no active project. Use `switch_project`, or give `project` in the call.",
     "store_not_registered": "No store has this name. `add_memory` creates it, `memory-mcp stores add` registers one. "

@@ -29,3 +29,11 @@ def test_commands_are_shown_as_they_can_be_typed(tmp_path: Path, monkeypatch: py
     assert "`memory-mcp keys create" in startup_message.text(chosen, 8765, None, None)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert f"`{own} keys create" in startup_message.text(chosen, 8765, None, None)
+
+
+def test_commands_find_the_data_of_this_server(tmp_path: Path) -> None:
+    chosen = settings.load({"data_dir": tmp_path / "my data"}, environ={}).settings
+    for token in (None, "token"):
+        assert f"users link --data-dir '{tmp_path}/my data'`" in startup_message.text(chosen, 8765, None, token)
+    usual = settings.load({}, environ={}).settings
+    assert "--data-dir" not in startup_message.text(usual, 8765, None, None)

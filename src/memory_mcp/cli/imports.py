@@ -12,7 +12,7 @@ import typer
 from memory_mcp import settings
 from memory_mcp.caller import LOCAL_USER
 from memory_mcp.cli.common import AsJson, DataDir, caller_for, parse_path, report_as_usage_error, use_app
-from memory_mcp.cli.memories import waiting_text
+from memory_mcp.cli.memories import lacks_model, waiting_text
 from memory_mcp.cli.output import counted, print_json, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.importers import FORMATS, ImportPlan, Report
@@ -102,7 +102,7 @@ def run(plan: ImportPlan, data_dir: Path | None, *, as_json: bool, user: str = L
     ):
         caller = caller_for(app, local, user)
         app.importers.run(caller, plan, report_progress, report)
-        limits = "" if plan.dry_run else waiting_text(app, caller)
+        limits = "" if plan.dry_run or lacks_model(app, caller) else waiting_text(app, caller)
     if as_json:
         print_json(report.as_json())
     else:

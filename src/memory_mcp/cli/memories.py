@@ -53,7 +53,7 @@ def search(
     with use_app(data_dir) as (app, caller), report_as_usage_error():  # it refuses only bad queries
         _embed_waiting(app, caller)
         found = app.recall.recall(caller, new_session(caller), question)
-        limits = BY_WORDS_ONLY if _lacks_model(app, caller) else waiting_text(app, caller)
+        limits = BY_WORDS_ONLY if lacks_model(app, caller) else waiting_text(app, caller)
     found = _for_people(found, data_dir)
     if as_json:
         print_json(TypeAdapter(Recalled).dump_python(found, mode="json"))
@@ -181,7 +181,7 @@ def waiting_text(app: App, caller: Caller) -> str:
     )
 
 
-def _lacks_model(app: App, caller: Caller) -> bool:
+def lacks_model(app: App, caller: Caller) -> bool:
     """Whether nothing is found by its meaning because the built-in model was never pulled."""
     options = embedding_options(app.settings)
     is_missing = options.kind in ("auto", "builtin") and not model_files.are_installed(options.model_folder)

@@ -2,11 +2,12 @@
 
 import html
 import json
+import shlex
 
 from memory_mcp import __version__
 from memory_mcp.clients.model import CLIENTS, NAME, ClientProgram, Http, shown_command
 from memory_mcp.services.access.sign_ins import sign_in_url
-from memory_mcp.settings import Settings
+from memory_mcp.settings import Settings, default_data_dir
 
 PLACEHOLDER = "YOUR_KEY"
 COMMAND = "memory-mcp"
@@ -16,7 +17,7 @@ def text(settings: Settings, port: int, new_key: str | None, sign_in_token: str 
     """The URLs, the key and the snippets to paste. A new key is shown only here."""
     here = f"http://{settings.url_host}:{port}"
     base = settings.public_url or here
-    command = shown_command()
+    command, folder = shown_command(), _folder_flag(settings)
     lines = [
         f"Memory MCP {__version__}",
         "",
@@ -30,14 +31,28 @@ def text(settings: Settings, port: int, new_key: str | None, sign_in_token: str 
         lines += ["No key is required (--auth none).", ""]
         return "\n".join([*lines, *_snippets(base, None, command), "", ""])
     if sign_in_token:
-        lines += ["The first link signs you in, once, within a day.", f"`{command} users link` prints another.", ""]
+        lines += [
+            "The first link signs you in, once, within a day.",
+            f"`{command} users link{folder}` prints another.",
+            "",
+        ]
     else:
-        lines += [f"`{command} open` opens the web app, signed in.", f"`{command} users link` prints a link.", ""]
+        lines += [
+            f"`{command} open{folder}` opens the web app, signed in.",
+            f"`{command} users link{folder}` prints a link.",
+            "",
+        ]
     if new_key:
         lines += ["Your key, shown this once:", "", f"  {new_key}", ""]
     else:
-        lines += [f"Use the key you have, or create another:\n`{command} keys create --name NAME`", ""]
+        lines += [f"Use the key you have, or create another:\n`{command} keys create --name NAME{folder}`", ""]
     return "\n".join([*lines, *_snippets(base, new_key or PLACEHOLDER, command), "", ""])
+
+
+def _folder_flag(settings: Settings) -> str:
+    """For commands that must find the data of this server."""
+    is_default = settings.data_dir == default_data_dir("memory-mcp")
+    return "" if is_default else f" --data-dir {shlex.quote(str(settings.data_dir))}"
 
 
 def _snippets(base: str, key: str | None, command: str = COMMAND) -> list[str]:
