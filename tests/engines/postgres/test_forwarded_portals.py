@@ -122,8 +122,10 @@ def names(server: Http, portal: str = PORTAL) -> list[str]:
 
 
 def portals_in(servers: Servers, name: str) -> set[str]:
+    """Of all users. Temporary folders are left out: they come and go."""
     folder = servers.folder / name
-    return {str(path.parent.relative_to(folder)) for path in folder.rglob("portal.json")}
+    found = (path for users in (".", "users/*") for path in folder.glob(f"{users}/portals/*/*/portal.json"))
+    return {str(path.parent.relative_to(folder)) for path in found}
 
 
 def key_of(servers: Servers, user: str, **more: Any) -> str:
