@@ -47,7 +47,7 @@ def test_all_vectors_are_computed(printed: str, service: FakeService, capsys: py
     assert json.loads(capsys.readouterr().out) == {"embedded": NOTES}
     assert all(service.texts()[f"Memory {number}"] for number in range(NOTES))
     assert not left_with("models", "embed")
-    assert "0 notes waited for vectors" in capsys.readouterr().out
+    assert "Vectors of 0 notes were computed" in capsys.readouterr().out
 
 
 def test_a_service_that_does_not_answer_is_reported(

@@ -94,18 +94,19 @@ def embed(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"embedded": embedded})
     else:
-        print_text(f"{counted(embedded, 'notes')} waited for vectors; none does now.")
+        print_text(f"Vectors of {counted(embedded, 'notes')} were computed; none is waiting.")
 
 
 def _embed_all(app: App, caller: Caller, report_progress: ReportProgress) -> int:
-    """Returns how many notes waited. Raises Unavailable if some get no vector."""
+    """Returns how many notes no longer wait. Raises Unavailable if some get no vector."""
     total = left = _waiting(app, caller)
-    last_change = time.monotonic()
+    embedded, last_change = 0, time.monotonic()
     while left:
         report_progress("Computing vectors", total - left, total)
         app.notes.worker.embed_waiting(ROUND_S)
         now_left = _waiting(app, caller)
         if now_left != left:
+            embedded += max(0, left - now_left)
             left, total, last_change = now_left, max(total, now_left), time.monotonic()
         elif not app.notes.reader.embed_stats(caller).enabled:
             raise Unavailable(f"{left} notes wait for vectors, and there is no model: run `memory-mcp models pull`.")
@@ -113,7 +114,7 @@ def _embed_all(app: App, caller: Caller, report_progress: ReportProgress) -> int
             raise Unavailable(f"{left} notes still wait for vectors: other servers have taken them. Try again later.")
         else:
             time.sleep(ROUND_S)  # a server has claimed the rest
-    return total
+    return embedded
 
 
 def _waiting(app: App, caller: Caller) -> int:

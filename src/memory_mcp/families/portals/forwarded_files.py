@@ -39,10 +39,12 @@ def _export_file(
     table: str | None = None,
 ) -> bool:
     destination = f"{DOWNLOADS}/{uuid4().hex}.{format_}"
+    file = target.make(*path.parent.parts) / path.name
     try:
         run_tool("portal_export", {"portalUri": uri, "destination": destination, "format": format_, "table": table})
-        _download(run_tool, destination, target.make(*path.parent.parts) / path.name)
+        _download(run_tool, destination, file)
     except AppError as exc:
+        file.unlink(missing_ok=True)
         target.leave_out(path.as_posix(), exc.message)
         return False
     return True
