@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -249,15 +249,20 @@ def read_conversations(path: Path) -> list[Conversation]:
     return [_conversation(number, sample) for number, sample in enumerate(json.loads(path.read_bytes()))]
 
 
-def _conversation(number: int, sample: dict[str, Any]) -> Conversation:
-    name = sample["sample_id"]
-    spoken = sample["conversation"]
+def utterances_of(name: str, spoken: Mapping[str, Any], text: Callable[[dict[str, Any]], str]) -> list[Turn]:
+    """What was said in all sessions of a conversation, in order."""
     sessions = sorted(int(match[1]) for key in spoken if (match := _SESSION.fullmatch(key)))
-    utterances = [
-        Turn(item["dia_id"], f"{name}-{session}", _text(item))
+    return [
+        Turn(item["dia_id"], f"{name}-{session}", text(item))
         for session in sessions
         for item in spoken[f"session_{session}"]
     ]
+
+
+def _conversation(number: int, sample: dict[str, Any]) -> Conversation:
+    name = sample["sample_id"]
+    spoken = sample["conversation"]
+    utterances = utterances_of(name, spoken, _text)
     known = {turn.id for turn in utterances}
     questions = [
         Question(item["question"], CATEGORIES[item["category"]], evidence, HALVES[number % 2])

@@ -28,6 +28,7 @@ from benchmarks.recall import (
     print_by,
     print_scores,
     scores_of,
+    utterances_of,
 )
 from memory_mcp.services.embedding.builtin import Builtin
 
@@ -92,12 +93,7 @@ def read_realtalk(folder: Path) -> list[Conversation]:
 
 
 def _chat(name: str, chat: dict[str, Any], half: str) -> Conversation:
-    sessions = sorted(int(key.removeprefix("session_")) for key in chat if key.removeprefix("session_").isdigit())
-    messages = [
-        Turn(item["dia_id"], f"{name}-{session}", _message(item))
-        for session in sessions
-        for item in chat[f"session_{session}"]
-    ]
+    messages = utterances_of(name, chat, _message)
     known = {message.id for message in messages}
     questions = [
         Question(item["question"], CATEGORIES[item["category"]], evidence, half)
