@@ -329,10 +329,11 @@ def forward(
     *,
     caller: str = LOCAL_USER,
     operation: str = "summaries",
+    family: str = "portals",
     **headers: str,
 ) -> httpx.Response:
     body = json.dumps({"operation": operation, "arguments": {}}).encode()
-    token = sign(key, server_id, Caller(caller, ALL_SCOPES, frozenset({"portals"})), body)
+    token = sign(key, server_id, Caller(caller, ALL_SCOPES, frozenset({family})), body)
     return server.client.post(PATH, content=body, headers={"Authorization": f"Bearer {token}", **headers})
 
 
@@ -376,6 +377,11 @@ def test_an_operation_of_another_version_is_refused_with_the_reason(servers: Ser
     answer = forward(a, (servers.folder / "a" / "server_id").read_text(), secret, operation="of_a_newer_version")
     assert answer.status_code == 422
     assert "Run the same version on all servers." in answer.json()["message"]
+
+
+def test_a_caller_without_the_family_is_refused(servers: Servers, a: Http, secret: str) -> None:
+    answer = forward(a, (servers.folder / "a" / "server_id").read_text(), secret, family="notes")
+    assert (answer.status_code, answer.json()["message"]) == (422, "This caller may not use the family portals.")
 
 
 def test_too_large_a_body_is_refused(servers: Servers, a: Http, secret: str) -> None:

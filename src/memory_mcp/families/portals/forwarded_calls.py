@@ -129,6 +129,8 @@ class ReceivedCall:
             call = cls(caller, str(sent["operation"]), dict(sent["arguments"]))
         except (ValueError, KeyError, TypeError, RecursionError) as exc:
             raise Invalid("This is not a call of another server.") from exc
+        if family.name not in caller.families:
+            raise Invalid(f"This caller may not use the family {family.name}.")
         if tool_of(call.operation) is None and call.operation not in operations():
             raise Invalid(f"This server knows no {call.operation!r}. Run the same version on all servers.")
         return call

@@ -145,7 +145,7 @@ class Forwarder:
 
     def check_has_portals(self, call: ReceivedCall) -> None:
         """Raises Unavailable if the caller's portals are on another server."""
-        if family.name not in call.caller.families or self.server_of(call.caller.user) is not None:
+        if self.server_of(call.caller.user) is not None:
             raise Unavailable("These portals have just been moved to another server. Try again.", retry_after=1)
 
 
