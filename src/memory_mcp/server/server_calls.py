@@ -33,7 +33,11 @@ from memory_mcp.services.server_calls import (
 )
 
 FAMILY = "portals"  # whose share of the threads is used
-HEADERS = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-store")]
+HEADERS = [
+    (b"content-type", b"application/x-ndjson"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),  # nginx passes each line on at once: the other server waits for them
+]
 
 
 class ServerCalls:

@@ -59,12 +59,12 @@ class Servers:
         with open_access(chosen(self.folder / "a", self.postgres_url)) as access:
             yield access
 
-    def start(self, name: str, *more: str) -> Http:
+    def start(self, name: str, *more: str, **process: Any) -> Http:
         port = self.ports[name]
-        flags = ["--database-url", self.postgres_url, "--families", FAMILIES, "--embedder", "none", *more]
-        flags += ["--server-url", f"http://127.0.0.1:{port}"]
+        flags = ["--database-url", self.postgres_url, "--families", FAMILIES, "--embedder", "none"]
+        flags += ["--server-url", f"http://127.0.0.1:{port}", *more]
         self.stacks[name] = ExitStack()
-        server = self.stacks[name].enter_context(http_server(self.folder / name, *flags, port=port))
+        server = self.stacks[name].enter_context(http_server(self.folder / name, *flags, port=port, **process))
         if not self.key:
             with self.access() as access:
                 self.key = access.keys.create(name="tests").raw
