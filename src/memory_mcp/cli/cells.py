@@ -35,10 +35,8 @@ def add(
         raise typer.BadParameter(
             f"A cell has a name other than {HOME_NAME!r}, and a URL such as postgresql://user@host/database."
         )
-    if url == chosen.database_url:
-        raise typer.BadParameter(f"This is the database of --database-url, the cell {HOME_NAME!r}.")
-    with open_cells(chosen.model_copy(update={"database_url": url})), open_cells(chosen) as moves:
-        moves.cells.directory.add(name, url)
+    with open_cells(chosen.model_copy(update={"database_url": url})) as there, open_cells(chosen) as moves:
+        moves.add(name, url, there.cells.home)
     if as_json:
         print_json({"name": name})
     else:

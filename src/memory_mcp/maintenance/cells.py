@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from memory_mcp.caller import LOCAL_USER
 from memory_mcp.engines.sqlite.database_kind import DatabaseKind
 from memory_mcp.engines.transactions import Read
 from memory_mcp.errors import Conflict
@@ -39,10 +40,26 @@ class CellMove:
     cells: Cells
     kinds: Sequence[DatabaseKind]
 
+    def add(self, name: str, url: str, there: PostgresPool) -> None:
+        """Add a database, which `there` has opened by its URL. Raises Conflict if it is the home, or if it has users or
+        memories already: a move deletes what the user has at its target."""
+        from memory_mcp.engines.postgres.tenants import read_all_tenants
+
+        if self.cells.home.is_same_database(there):
+            raise Conflict("This is the database of --database-url, the cell 'home'.")
+        rows = Rows(self.kinds, partial(read_all_tenants, there))
+        if rows.users() != [LOCAL_USER] or any(rows.units_of(LOCAL_USER)):
+            raise Conflict("This database has users or memories of its own. Give an empty one.")
+        self.cells.directory.add(name, url)
+
     def run(self, user: str, target: str, report_progress: ReportProgress = report_nothing) -> Iterator[MoveResult]:
         """Move a user's rows to another cell. Meanwhile the user's calls are refused as unavailable. Each row is
         compared after it was written. If it is interrupted, the same command goes on; if it fails, the rows stay where
-        they were."""
+        they were. Raises Unavailable if another process is moving the user."""
+        with self.cells.home.lock(f"cells/{user}"):
+            yield from self._run(user, target, report_progress)
+
+    def _run(self, user: str, target: str, report_progress: ReportProgress) -> Iterator[MoveResult]:
         directory = self.cells.directory
         location = directory.location(user)
         if location.target not in (None, target):
@@ -51,6 +68,8 @@ class CellMove:
         if location.target is None:
             if location.cell == target:
                 return
+            if self.cells.pool(location.cell).is_same_database(there):
+                raise Conflict("Both cells are the same database, so the user is there already. Nothing was changed.")
             with self._write(there) as everything:
                 everything.delete(user)  # what an earlier move may have left
         directory.set_location(user, replace(location, target=target))

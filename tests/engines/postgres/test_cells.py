@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -29,6 +30,7 @@ from tests.postgres import new_database
 
 HERE = Session("s", Connection("c", "c"))
 FAMILIES = ("vault", "notes", "graph", "recall")
+LOCAL = Caller(LOCAL_USER, ALL_SCOPES, frozenset(FAMILIES))
 
 
 @dataclass
@@ -73,6 +75,62 @@ def texts(app: App, caller: Caller) -> list[str]:
     db = app.notes._files.of(caller.user).db
     with db.read() as tx:
         return [content for (content,) in tx.all("SELECT content FROM notes ORDER BY seq")]
+
+
+def add(databases: Databases, name: str, url: str) -> None:
+    with closing(PostgresPool(url)) as pool:
+        pool.open([kind.tables for kind in databases.moves.kinds if kind.postgres])
+        databases.moves.add(name, url, pool)
+
+
+def test_another_name_of_a_database_is_no_other_cell(databases: Databases) -> None:
+    home, other = (f"{url}&application_name=twin" for url in (databases.home, databases.other))
+    with pytest.raises(Conflict, match="'home'"):
+        add(databases, "twin", home)
+    databases.moves.cells.directory.add("twin", home)  # as before this was checked
+    with pytest.raises(Conflict, match="same database"):
+        databases.move(databases.ann, "twin")
+    assert texts(databases.app, databases.ann) == ["first"]
+    databases.moves.cells.directory.add("other-twin", other)
+    databases.move(databases.ann, "other")
+    with pytest.raises(Conflict, match="same database"):
+        databases.move(databases.ann, "other-twin")
+    write(databases.app, databases.ann, "second")
+    assert texts(databases.app, databases.ann) == ["first", "second"]
+
+
+def test_a_database_with_memories_of_its_own_is_not_added(
+    databases: Databases, postgres_server: str, tmp_path: Path
+) -> None:
+    with new_database(postgres_server) as foreign:
+        settings = databases.app.settings.model_copy(update={"data_dir": tmp_path / "b", "database_url": foreign})
+        with open_app(settings, serving=False) as theirs:
+            add(databases, "empty", foreign)
+            write(theirs, LOCAL, "theirs")
+            with pytest.raises(Conflict, match="of its own"):
+                add(databases, "second", foreign)
+            assert texts(theirs, LOCAL) == ["theirs"]
+
+
+def test_a_second_move_of_a_user_waits_for_the_first(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared, go_on = threading.Event(), threading.Event()
+    require_equal = row_copy.require_equal
+
+    def wait(*arguments: Any) -> None:
+        compared.set()
+        go_on.wait()
+        require_equal(*arguments)
+
+    monkeypatch.setattr(row_copy, "require_equal", wait)
+    with open_cells(databases.app.settings) as moves, ThreadPoolExecutor(2) as threads:
+        first = threads.submit(databases.move, databases.ann, "other")
+        compared.wait()
+        second = threads.submit(lambda: list(moves.run(databases.ann.user, "other")))
+        eventually(lambda: _is_waiting(databases.home))
+        go_on.set()
+        assert (first.result() > 0, second.result()) == (True, [])
+    assert texts(databases.app, databases.ann) == ["first"]
+    assert databases.tenants_at(databases.other) == {databases.ann.user}
 
 
 def test_a_running_server_follows_a_user_to_another_database_and_back(databases: Databases) -> None:
@@ -195,10 +253,9 @@ def test_deleting_a_user_deletes_the_rows_in_the_cell(databases: Databases) -> N
 def test_deleting_a_user_deletes_what_an_interrupted_move_left_at_home(
     databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    local = Caller(LOCAL_USER, ALL_SCOPES, frozenset(FAMILIES))
-    write(databases.app, local, "mine")
-    databases.move(local, "other")
-    assert texts(databases.app, local) == ["mine"]  # this process knows of the move
+    write(databases.app, LOCAL, "mine")
+    databases.move(LOCAL, "other")
+    assert texts(databases.app, LOCAL) == ["mine"]  # this process knows of the move
     with monkeypatch.context() as patched:
         patched.setattr(CellMove, "_delete_former", _interrupt)
         with pytest.raises(KeyboardInterrupt):

@@ -113,6 +113,10 @@ class Cells:
         self._openings: dict[str, _Opening] = {}
         self._users: dict[str, UserCell] = {}
 
+    @property
+    def home(self) -> PostgresPool:
+        return self._home
+
     def of(self, user: str) -> UserCell:
         return self._users.get(user) or UserCell(self._home, 0)
 

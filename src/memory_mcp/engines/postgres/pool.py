@@ -10,7 +10,7 @@ from psycopg import RawCursor
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from memory_mcp import retries
-from memory_mcp.clock import Clock, utc_now
+from memory_mcp.clock import Clock, new_id, utc_now
 from memory_mcp.engines.postgres import migrations, values
 from memory_mcp.engines.postgres.migrations import APP_ROLE
 from memory_mcp.engines.table_set import TableSet
@@ -27,6 +27,7 @@ PREPARE_AFTER = 2  # executions of a statement
 MAX_PREPARED = 500  # statements of a connection: more than all storages have
 
 LOCK = b"SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"  # until the transaction ends
+TRY_LOCK = b"SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))"
 _SETUP = f"""
     SELECT set_config('role', '{APP_ROLE}', true), set_config('search_path', $4, true),
         set_config('jit', 'off', true), set_config('random_page_cost', '1.1', true),
@@ -122,6 +123,13 @@ class PostgresPool:
             connection.execute(f"SET LOCAL lock_timeout = '{int(WRITE_TIMEOUT_S * 1000)}'")
             connection.execute(LOCK, (name,))
             yield
+
+    def is_same_database(self, other: "PostgresPool") -> bool:
+        """Whether both URLs lead to one database, whose locks they share."""
+        name = new_id()
+        with self.lock(name), other._translate_errors(), other._connections.connection() as connection:
+            [(is_free,)] = connection.execute(TRY_LOCK, (name,)).fetchall()
+        return not is_free
 
     @contextmanager
     def _translate_errors(self, *, has_begun: bool = False, in_doubt: bool = False) -> Iterator[None]:
