@@ -23,6 +23,7 @@ from memory_mcp.server.request_context import VERIFIED
 from memory_mcp.server.thread_pools import Shares, Workers
 from memory_mcp.services.server_calls import (
     ANSWER,
+    CONTENT_TYPE,
     ERROR,
     HEARTBEAT_S,
     PROGRESS,
@@ -34,7 +35,7 @@ from memory_mcp.services.server_calls import (
 
 FAMILY = "portals"  # whose share of the threads is used
 HEADERS = [
-    (b"content-type", b"application/x-ndjson"),
+    (b"content-type", CONTENT_TYPE.encode()),
     (b"cache-control", b"no-store"),
     (b"x-accel-buffering", b"no"),  # nginx passes each line on at once: the other server waits for them
 ]

@@ -180,6 +180,29 @@ def test_a_wrong_scheme_or_proxy_is_named(servers: Servers, proxy: Proxy, a: Htt
     assert names(a) == ["Ada", "Bob"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        ("200 '<html>Welcome</html>'", 200),
+        ("200 '[1]'", 200),
+        ('422 \'{"detail": "no"}\'', 422),
+        ("301 https://example.com", 301),
+    ],
+)
+def test_something_else_that_answers_is_named(
+    servers: Servers, proxy: Proxy, a: Http, b: Http, answer: str, status: int
+) -> None:
+    proxy.authority.sign(proxy.folder)
+    write(a, *CREW)
+    file = proxy.folder / "memory-mcp.conf"
+    passed_on = f"proxy_pass http://127.0.0.1:{proxy.server_port};"
+    text = file.read_text(encoding="utf-8")
+    assert passed_on in text
+    file.write_text(text.replace(passed_on, f"return {answer};"), encoding="utf-8")
+    with proxy.running():
+        assert f"something else answers (HTTP {status}). Nothing was changed." in query_error(b)
+
+
 def query_error(server: Http) -> str:
     return str(error(server, "portal_query", portalUri=PORTAL, sql="SELECT 1")["message"])
 

@@ -4,6 +4,7 @@ JSON, so that progress comes back and either side notices when the other is gone
 from memory_mcp.services.server_calls.client import CalledServer, ServerClient
 from memory_mcp.services.server_calls.protocol import (
     ANSWER,
+    CONTENT_TYPE,
     ERROR,
     HEARTBEAT_S,
     MAX_BODY_BYTES,
@@ -16,6 +17,7 @@ from memory_mcp.services.server_calls.tokens import TokenRefused, VerifiedToken,
 
 __all__ = [
     "ANSWER",
+    "CONTENT_TYPE",
     "ERROR",
     "HEARTBEAT_S",
     "MAX_BODY_BYTES",

@@ -12,7 +12,7 @@ from memory_mcp.caller import Caller
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.errors import AppError, Invalid, Unavailable, Unusable
 from memory_mcp.progress import ReportProgress, report_nothing
-from memory_mcp.services.server_calls.protocol import ANSWER, ERROR, PATH, PROGRESS, decode_error
+from memory_mcp.services.server_calls.protocol import ANSWER, CONTENT_TYPE, ERROR, PATH, PROGRESS, decode_error
 from memory_mcp.services.server_calls.tokens import sign
 
 CONNECT_TIMEOUT_S = 3.0
@@ -79,7 +79,7 @@ class ServerClient:
             _translate_errors(server, is_write=is_write),
             self._client.stream("POST", f"{server.url}{PATH}", content=body, headers=headers) as answer,
         ):
-            if answer.status_code != 200:
+            if answer.status_code != 200 or answer.headers.get("content-type") != CONTENT_TYPE:
                 raise _refusal(answer.status_code, answer.read(), is_write=is_write)
             for line in answer.iter_lines():
                 check_not_cancelled(cancelled)  # leaving the block closes the connection, which stops the call there
@@ -139,12 +139,20 @@ def _lost(*, is_write: bool) -> Unavailable:
     )
 
 
+def _message(body: bytes) -> str:
+    """Of another server's refusal. Empty if something else answered."""
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
 def _refusal(status: int, body: bytes, *, is_write: bool) -> AppError:
     """What an answer without lines means."""
     if status == 413:
         return Invalid("This is too much for one call. Send less at a time.", code="too_large")
-    if status == 422:
-        return Unavailable(f"The server that has these portals refused the call: {json.loads(body)['message']}")
+    if status == 422 and (message := _message(body)):
+        return Unavailable(f"The server that has these portals refused the call: {message}")
     if status == 401:
         return Unavailable(
             "The server that has these portals refused this one, so nothing was changed. Another server may have its "

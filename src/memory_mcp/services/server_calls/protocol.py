@@ -14,6 +14,7 @@ from memory_mcp.errors import (
 )
 
 PATH = "/internal/portals"
+CONTENT_TYPE = "application/x-ndjson"  # of an answer
 MAX_BODY_BYTES = 8 * 1024 * 1024  # a call of a client has 4 MiB, and numbers may be longer when they are written again
 HEARTBEAT_S = 0.5  # between two lines while a call runs
 
