@@ -66,8 +66,28 @@ def test_the_kubernetes_example_uses_settings_and_paths_that_exist() -> None:
     known = {settings.env_name(name) for name in settings.Settings.model_fields}
     assert {one["name"] for one in server["env"]} <= known
     assert settings.load(settings.parser("x", None).parse(server["args"][1:]), environ={}).settings.transport == "http"
-    probes = [server[f"{kind}Probe"]["httpGet"]["path"] for kind in ("liveness", "readiness")]
-    assert probes == ["/healthz", "/readyz"]
+    probes = [server[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness", "readiness")]
+    assert probes == ["/healthz", "/healthz", "/readyz"]
+
+
+@needs_postgres
+def test_kubernetes_probes_and_metrics_are_answered_at_the_address_of_a_pod(postgres_url: str, tmp_path: Path) -> None:
+    deployment, *_ = yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8"))
+    [pod] = deployment["spec"]["template"]["spec"]["containers"]
+    variables = {one["name"]: one for one in pod["env"]}
+    assert variables["MEMORY_MCP_ALLOWED_HOSTS"]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
+    flags = ["--database-url", postgres_url, "--families", "notes", "--embedder", "none", "--allowed-hosts", "10.1.2.3"]
+    flags += ["--public-url", variables["MEMORY_MCP_PUBLIC_URL"]["value"]]
+    host = {"Host": "10.1.2.3:8765"}
+    with http_server(tmp_path, *flags, port=_free_ports(1)[0]) as server:
+        for kind in ("startup", "liveness", "readiness"):
+            assert server.client.get(pod[f"{kind}Probe"]["httpGet"]["path"], headers=host).status_code == 200
+        where = settings.load({"data_dir": tmp_path, "database_url": postgres_url}, environ={}).settings
+        with open_access(where) as access:
+            key = access.keys.create(name="prometheus").raw
+        assert server.client.get("/metrics", headers=host).status_code == 401
+        metrics = server.client.get("/metrics", headers=host | {"Authorization": f"Bearer {key}"})
+        assert "memory_mcp_database_connections" in metrics.text
 
 
 @pytest.fixture
