@@ -291,6 +291,7 @@ def test_a_refusal_says_what_to_give(tool: str, given: dict[str, Any], message: 
 def test_a_list_in_a_text_is_bounded_like_any_other() -> None:
     assert refused("memory_create", {"content": "a", "metadata": '{"b": NaN}'}).data == {"field": "metadata.b"}
     assert "surrogate" in refused("memory_create", {"content": "a", "metadata": r'{"b": "\ud800"}'}).message
+    assert refused("memory_create", {"content": "\ud800"}).data == {"field": "content"}
     assert "nested" in refused("memory_create", {"content": "a", "metadata": '{"b":' * 200 + "1" + "}" * 200}).message
     assert refused("memory_create", {"content": "a", "metadata": '{"b":' * 10_000}).data == {"field": "metadata"}
     long = json.dumps({"b": "x" * 2**21})

@@ -1,5 +1,6 @@
 """memory-mcp cells add|list|move: the databases with users' rows."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit, urlunsplit
@@ -13,6 +14,8 @@ from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.cli.verbs import Verbs
 from memory_mcp.settings import Settings
 
+NAME = re.compile(r"[\w-]{1,64}")
+SCHEMES = ("postgresql", "postgres")
 MOVE_STOPPED = "The user's calls are refused until the same command has finished."
 
 cli = Verbs(help="The PostgreSQL databases with users' rows (docs/postgres.md).", no_args_is_help=True)
@@ -31,10 +34,10 @@ def add(
     """Add a database to which users can be moved, and create its tables. Its URL is stored as it is, so leave out the
     password: every server finds it in ~/.pgpass."""
     chosen = _settings(data_dir, database_url)
-    if name == HOME_NAME or not urlsplit(url).scheme.startswith("postgres"):
-        raise typer.BadParameter(
-            f"A cell has a name other than {HOME_NAME!r}, and a URL such as postgresql://user@host/database."
-        )
+    if name == HOME_NAME or not NAME.fullmatch(name):
+        raise typer.BadParameter(f"The name of a cell has letters, digits, - and _, and is not {HOME_NAME!r}.")
+    if urlsplit(url).scheme not in SCHEMES:
+        raise typer.BadParameter("A cell has a URL such as postgresql://user@host/database.")
     with open_cells(chosen.model_copy(update={"database_url": url})) as there, open_cells(chosen) as moves:
         moves.add(name, url, there.cells.home)
     if as_json:

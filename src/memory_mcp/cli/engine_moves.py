@@ -18,10 +18,7 @@ from memory_mcp.settings import Settings
 
 MOVE_STOPPED = "Each file is moved whole or not at all. Run the same command again to continue."
 LOCK_TIMEOUT_S = 5.0  # a command may be about to finish
-STAYS = (
-    "Stores, portals and conversations stay in the data directory: PostgreSQL does not have them yet. The moved files "
-    "are still there, too."
-)
+STAYS = "Stores and portals stay in the data directory. The files that were moved are still there, too."
 
 
 def move_between_engines(

@@ -113,7 +113,7 @@ def _text(value: str, field: str) -> str:
     try:
         size = len(value.encode())
     except UnicodeEncodeError as exc:
-        shown = ascii(shorten(field))
+        shown = ascii(shorten(field))[1:-1]  # without quotes: the name itself may be the text with the half
         raise Invalid(f"{shown} holds half of a surrogate pair, which is not text.", field=shown) from exc
     if size > MAX_FIELD_BYTES:
         raise Invalid(

@@ -213,6 +213,15 @@ def _tenants(connection: psycopg.Connection[Any]) -> Iterator[tuple[str, str]]:
             yield from ((name, one) for (one,) in connection.execute(f"SELECT DISTINCT tenant FROM {name}".encode()))
 
 
+def test_a_move_says_what_stays_in_the_data_directory(filled: Path, postgres_url: str) -> None:
+    done = CliRunner().invoke(cli, ["migrate", "--to", postgres_url, "--data-dir", str(filled)])
+    assert done.exit_code == 0, done.output
+    assert "conversations" in {kind.name for kind in movable(KINDS)}
+    assert done.stdout.endswith(
+        "Stores and portals stay in the data directory. The files that were moved are still there, too.\n"
+    )
+
+
 def test_the_doctor_fills_an_incomplete_full_text_index(filled: Path, postgres_url: str, tmp_path: Path) -> None:
     run("migrate", "--to", postgres_url, "--data-dir", str(filled))
     arguments = ("doctor", "--data-dir", str(tmp_path / "any"), "--database-url", postgres_url)
