@@ -191,8 +191,9 @@ class DatabaseDoctor:
     content: DatabaseContent
 
     def check(self, *, repair: bool, report_progress: ReportProgress = report_nothing) -> Diagnosis:
-        """Check row-level security, indexes and the full-text index of every user, in every cell. With `repair`, fill
-        the latter. A cell that cannot be reached is a problem, and the others are checked all the same."""
+        """Check indexes and the full-text index of every user, in every cell. With `repair`, fill the latter. A cell
+        that cannot be reached is a problem, and the others are checked all the same. Row-level security is checked when
+        a database is opened."""
         content, checked, found = self.content, list[_CheckedCell](), list[Finding]()
         with content.read() as everything:
             rows = content.rows(everything)
@@ -223,22 +224,18 @@ class _CheckedCell:
     units: list[Unit]
 
     def check(self, *, repair: bool, report_progress: ReportProgress) -> list[Finding]:
-        found = self._check_tables()
+        found = self._check_indexes()
         for unit in track(self.units, f"{self.prefix}full-text indexes", len(self.units), report_progress):
             found += self._check_words(unit, repair=repair)
         return found
 
-    def _check_tables(self) -> list[Finding]:
+    def _check_indexes(self) -> list[Finding]:
         from memory_mcp.engines.postgres import catalog
 
         with self.content.read() as everything:
             tx = everything.rows(movable(self.content.kinds)[0].tables, SERVER_TENANT)
-            unprotected, invalid = catalog.unprotected_tables(tx), catalog.invalid_indexes(tx)
-        security = "row-level security is not on and forced"
-        return [
-            *(_problem("security", f"{self.prefix}{name}", security) for name in unprotected),
-            *(_problem("index", f"{self.prefix}{name}", "it is not valid; REINDEX it") for name in invalid),
-        ]
+            invalid = catalog.invalid_indexes(tx)
+        return [_problem("index", f"{self.prefix}{name}", "it is not valid; REINDEX it") for name in invalid]
 
     def _check_words(self, unit: Unit, *, repair: bool) -> list[Finding]:
         from memory_mcp.engines.postgres import catalog

@@ -10,9 +10,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
 from memory_mcp.app import App, backup_of, open_access, open_app, open_cells, open_maintenance
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
+from memory_mcp.cli.main import cli
 from memory_mcp.engines import row_copy
 from memory_mcp.engines.postgres.cells import RETRY_INTERVAL_S, Cells
 from memory_mcp.engines.postgres.pool import PostgresPool
@@ -344,7 +346,9 @@ def test_a_user_is_not_added_if_there_is_no_such_cell(databases: Databases) -> N
     assert "eve" not in [user.name for user in databases.app.access.users.all()]
 
 
-def test_the_doctor_checks_every_cell(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_checks_every_cell(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     databases.move(databases.ann, "other")
     with psycopg.connect(databases.other, autocommit=True) as connection:
         connection.execute("DELETE FROM memory_notes.notes_words_rows")
@@ -352,7 +356,8 @@ def test_the_doctor_checks_every_cell(databases: Databases, monkeypatch: pytest.
     with open_maintenance(databases.app.settings) as maintenance:
         found = maintenance.doctor.check(repair=True)
         states = [(one.check, one.place.partition(":")[0], one.state) for one in found.findings]
-        assert states == [("security", "other", "problem"), ("index", "other", "repaired")]
+        assert states == [("index", "other", "repaired")]
+        assert caplog.messages == ["Row-level security was damaged and has been restored: memory_vault.vault_memories"]
         assert found.checked["cells"] == 2
         monkeypatch.setattr(Cells, "pool", _be_away)
         [problem] = maintenance.doctor.check(repair=False).problems
@@ -363,6 +368,24 @@ def test_a_backup_is_refused_while_users_are_in_other_cells(databases: Databases
     databases.move(databases.ann, "other")
     with pytest.raises(Unavailable, match="other cells"):
         backup_of(databases.app).make(tmp_path / "backup.zip")
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "message"),
+    [
+        ("home", "postgresql:///x", "letters, digits"),
+        ("", "postgresql:///x", "letters, digits"),  # the home's name in the directory
+        ("a b", "postgresql:///x", "letters, digits"),
+        ("other", "postgresqlx:///x", "postgresql://user@host/database"),
+    ],
+)
+def test_a_cell_that_is_badly_named_is_not_added(
+    name: str, url: str, message: str, postgres_url: str, tmp_path: Path
+) -> None:
+    arguments = ["cells", "add", name, url, "--data-dir", str(tmp_path), "--database-url", postgres_url, "--json"]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 2
+    assert message in done.stderr
 
 
 def test_unknown_cells_and_second_names_are_refused(databases: Databases) -> None:

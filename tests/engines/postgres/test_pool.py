@@ -5,16 +5,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 import pytest
 
 from memory_mcp.engines.postgres import migrations
-from memory_mcp.engines.postgres.pool import PostgresPool, Transaction
+from memory_mcp.engines.postgres.pool import DEFAULT_OPTIONS, PostgresPool, Transaction, connect
 from memory_mcp.engines.postgres.tenants import PostgresTenants, TenantRows, write_all_tenants
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.errors import Invalid, Unavailable, Unusable
 from tests.engines.postgres.conftest import TABLES
+from tests.postgres import new_database
 
 ADD = "INSERT INTO sync_tombstones (id, namespace, stamp) VALUES (:id, '', '')"
 IDS = "SELECT id FROM sync_tombstones ORDER BY id"
@@ -237,8 +239,101 @@ def test_newer_tables_are_refused(pool: PostgresPool, postgres_url: str) -> None
             connection.execute("UPDATE memory.schema_versions SET version = version - 1 WHERE name = 'notes'")
 
 
-@pytest.mark.parametrize("url", ["postgresql://ada@127.0.0.1:1/x", "postgresql:///?nonsense=1"])
-def test_a_database_that_cannot_be_reached(url: str) -> None:
-    with closing(PostgresPool(url)) as pool, pytest.raises((Unavailable, Unusable)) as raised:
-        pool.open([])
-    assert "database" in raised.value.message
+def test_why_a_database_cannot_be_reached_is_in_the_log_alone(
+    postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    missing = urlunsplit(urlsplit(postgres_url)._replace(path="/missing"))
+    for url, why in (("postgresql://ada:secret@127.0.0.1:1/x", "refused"), (missing, '"missing" does not exist')):
+        with pytest.raises(Unavailable, match=r"^The database cannot be reached\. Nothing was changed; try again\.$"):
+            open_another(url)
+        assert why in caplog.text
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize("url", ["postgresql:///?nonsense=1", "postgresql://%zz@host/x"])
+def test_a_url_that_is_not_valid(url: str) -> None:
+    with pytest.raises(Unusable, match="URL is not valid"):
+        open_another(url)
+
+
+def test_a_database_that_vanished_without_a_word_is_noticed(postgres_url: str) -> None:
+    """As after a power cut: nothing closes the connections, and nothing answers on them."""
+    with closing(connect(f"{postgres_url}&keepalives_idle=77")) as own, closing(PostgresPool(postgres_url)) as pool:
+        pool.open([TABLES])
+        assert own.info.get_parameters()["keepalives_idle"] == "77"
+        with pool._connections.connection() as pooled:
+            given = pooled.info.get_parameters()
+    assert {name: given[name] for name in DEFAULT_OPTIONS} == {name: str(one) for name, one in DEFAULT_OPTIONS.items()}
+
+
+NOTES = "memory_notes.notes"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        f"DROP POLICY own ON {NOTES}",
+        f"DROP POLICY own ON {NOTES}; CREATE POLICY own ON {NOTES} USING (true)",
+        f"ALTER POLICY own ON {NOTES} WITH CHECK (true)",
+        f"ALTER TABLE {NOTES} DISABLE ROW LEVEL SECURITY",
+        f"ALTER TABLE {NOTES} NO FORCE ROW LEVEL SECURITY",
+    ],
+)
+def test_damaged_row_level_security_is_restored_before_anything_is_read(
+    pool: PostgresPool, postgres_url: str, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(damage.encode())
+    open_another(postgres_url)
+    assert caplog.messages == [f"Row-level security was damaged and has been restored: {NOTES}"]
+    caplog.clear()
+    open_another(postgres_url)
+    assert caplog.messages == []
+
+
+def test_a_policy_that_shows_users_the_rows_of_others_is_refused(pool: PostgresPool, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE POLICY reports ON {NOTES} TO pg_monitor USING (true)".encode())
+        open_another(postgres_url)  # of another role
+        connection.execute(f"CREATE POLICY everyone ON {NOTES} USING (true)".encode())
+        try:
+            with pytest.raises(Unusable, match=f"read each other's rows in {NOTES}"):
+                open_another(postgres_url)
+        finally:
+            connection.execute(f"DROP POLICY reports ON {NOTES}; DROP POLICY everyone ON {NOTES}".encode())
+
+
+def test_a_user_without_rights_is_refused_with_what_to_do(pool: PostgresPool, postgres_url: str) -> None:
+    url = f"{postgres_url}&user=weak-one"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute('CREATE ROLE "weak-one" LOGIN')
+        try:
+            with pytest.raises(Unusable, match=f'GRANT {migrations.APP_ROLE} TO "weak-one"'):
+                open_another(url)
+            connection.execute(f'GRANT {migrations.APP_ROLE} TO "weak-one"'.encode())
+            open_another(url)
+            connection.execute(f"ALTER TABLE {NOTES} DISABLE ROW LEVEL SECURITY".encode())
+            with pytest.raises(Unusable, match="not protected by row-level security"):
+                open_another(url)
+        finally:
+            connection.execute('DROP ROLE "weak-one"')
+            open_another(postgres_url)  # restores it
+
+
+def test_an_old_postgresql_or_extension_is_refused_with_what_is_needed(
+    postgres_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with new_database(postgres_server) as url:
+        for name, value, message in (
+            ("MIN_SERVER_VERSION", 99, "99 or newer is needed"),
+            ("MIN_EXTENSION_VERSIONS", {"nonsense": (1, 0)}, "lacks the extension nonsense"),
+            ("MIN_EXTENSION_VERSIONS", {"vector": (99, 1)}, "99.1 or newer is needed.*ALTER EXTENSION vector UPDATE"),
+        ):
+            with monkeypatch.context() as patched, pytest.raises(Unusable, match=message):
+                patched.setattr(migrations, name, value)
+                open_another(url)
+
+
+def open_another(url: str) -> None:
+    with closing(PostgresPool(url)) as pool:
+        pool.open([TABLES])

@@ -34,14 +34,27 @@ _INVALID_INDEXES = """
     JOIN pg_class AS c ON c.oid = i.indexrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE starts_with(n.nspname, 'memory') AND NOT (i.indisvalid AND i.indisready)
 """
-_UNPROTECTED = """
-    SELECT c.oid::regclass::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+UNPROTECTED_TABLES = """
+    SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'tenant'
-    WHERE starts_with(n.nspname, 'memory') AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND NOT (
-        c.relrowsecurity AND (c.relforcerowsecurity OR right(c.relname, 5) = '_rows')
-        AND EXISTS (SELECT 1 FROM pg_policy WHERE polrelid = c.oid)
-    )
+    WHERE (n.nspname = 'memory' OR starts_with(n.nspname, 'memory_')) AND c.relkind IN ('r', 'p')
+        AND NOT c.relispartition AND NOT (
+            c.relrowsecurity AND (c.relforcerowsecurity OR right(c.relname, 5) = '_rows')
+            -- one policy of row_security.sql, and none beside it that shows the application more rows
+            AND (
+                SELECT array_agg(
+                    polname = 'own' AND polcmd = '*'
+                    AND pg_get_expr(polqual, polrelid) LIKE '%current_setting(''memory.tenant''%'
+                    AND pg_get_expr(polwithcheck, polrelid) LIKE '%current_setting(''memory.tenant''%'
+                    AND pg_get_expr(polqual, polrelid) || pg_get_expr(polwithcheck, polrelid) NOT LIKE '% OR %'
+                )
+                FROM pg_policy WHERE polrelid = c.oid AND polpermissive
+                    AND polroles && ARRAY[0, (SELECT oid FROM pg_roles WHERE rolname = 'memory_mcp_app')]::oid[]
+            ) IS NOT DISTINCT FROM ARRAY[true]
+        )
+    ORDER BY 1
 """
+"""Those that would show a user the rows of others, or nobody any."""
 
 
 class RowNumbers:
@@ -87,11 +100,6 @@ def has_rows(tx: Read, tables: TableSet) -> bool:
 
 def invalid_indexes(tx: Read) -> list[str]:
     return [name for (name,) in tx.all(_INVALID_INDEXES)]
-
-
-def unprotected_tables(tx: Read) -> list[str]:
-    """Those that would show the rows of other tenants."""
-    return [name for (name,) in tx.all(_UNPROTECTED)]
 
 
 def clear_words(tx: Read, tables: TableSet) -> None:

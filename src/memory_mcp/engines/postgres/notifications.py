@@ -17,6 +17,7 @@ import psycopg
 
 from memory_mcp.changes import Change
 from memory_mcp.clock import new_id
+from memory_mcp.engines.postgres.pool import connect
 from memory_mcp.peers import DISCONNECT_UNWANTED, dispatch, encode
 
 log = logging.getLogger(__name__)
@@ -72,13 +73,13 @@ class DatabasePeers:
                 if self._closing.is_set():
                     return
                 if self._sender is None or self._sender.closed:
-                    self._sender = psycopg.connect(self._url, autocommit=True)
+                    self._sender = connect(self._url)
                 self._sender.execute(_NOTIFY, (CHANNEL, payload))
             except psycopg.Error:
                 log.warning("Other servers were not notified of a change: the database cannot be reached")
 
     def _subscribe(self) -> Connection:
-        connection = psycopg.connect(self._url, autocommit=True)
+        connection = connect(self._url)
         connection.execute(f"LISTEN {CHANNEL}")
         return connection
 

@@ -1,5 +1,6 @@
 """The connections of this process to one PostgreSQL database."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -7,6 +8,7 @@ from typing import Any, TypeAlias
 
 import psycopg
 from psycopg import RawCursor
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from memory_mcp import retries
@@ -21,10 +23,19 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 Cursor: TypeAlias = "psycopg.Cursor[tuple[Any, ...]]"
 Statement = tuple[bytes, Sequence[Any]]
 POOL_TIMEOUT_S = 10.0  # to wait for a free connection
+DEFAULT_OPTIONS = {  # unless the URL has them: a database that vanished without a word is noticed within half a minute
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 25_000,  # in milliseconds
+}
 MAX_CONNECTIONS = 8
 MAX_ATTEMPTS = 5  # to begin a transaction: the server may have closed a pooled connection
 PREPARE_AFTER = 2  # executions of a statement
 MAX_PREPARED = 500  # statements of a connection: more than all storages have
+
+log = logging.getLogger(__name__)
 
 LOCK = b"SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"  # until the transaction ends
 TRY_LOCK = b"SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))"
@@ -53,7 +64,7 @@ class PostgresPool:
         self._clock = clock
         self._retries = self._failures = 0
         self._connections: ConnectionPool[Connection] = ConnectionPool(
-            url,
+            lambda: conninfo(url),
             min_size=0,
             max_size=max_connections,
             timeout=POOL_TIMEOUT_S,
@@ -63,13 +74,16 @@ class PostgresPool:
         )
 
     def open(self, table_sets: Sequence[TableSet]) -> None:
-        """Connect, and bring these tables up to date. Raises Unavailable or Unusable with the reason."""
+        """Connect, and bring these tables up to date. Raises Unavailable or Unusable. The log says why there is no
+        connection, which names the host and the user."""
         with translate_errors():
             try:
-                with psycopg.connect(self._url, autocommit=True, connect_timeout=int(POOL_TIMEOUT_S)) as connection:
-                    migrations.run(connection, table_sets)
-            except psycopg.ProgrammingError as exc:
-                raise Unusable("The database URL is not valid. It looks like postgresql://user@host/database.") from exc
+                connection = connect(self._url)
+            except psycopg.OperationalError as exc:
+                log.warning("PostgreSQL cannot be reached: %s", exc)
+                raise
+            with connection:
+                migrations.run(connection, table_sets)
             self._connections.open()
 
     def to(self, url: str) -> "PostgresPool":
@@ -207,6 +221,20 @@ class Transaction:
             return results
         with self._connection.pipeline():
             return [self._connection.execute(*statement, binary=True) for statement in statements]
+
+
+def conninfo(url: str) -> str:
+    """A database URL with our defaults. Raises Unusable if it is not valid."""
+    try:
+        given: dict[str, Any] = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as exc:
+        raise Unusable("The database URL is not valid. It looks like postgresql://user@host/database.") from exc
+    return make_conninfo(**(DEFAULT_OPTIONS | given))
+
+
+def connect(url: str) -> Connection:
+    """A connection of its own, in autocommit."""
+    return psycopg.connect(conninfo(url), autocommit=True)
 
 
 def part_tenant(user: str, name: str) -> str:
