@@ -43,6 +43,7 @@ def test_the_specs_environment_works_as_written(tmp_path: Path) -> None:
         ({"port": "many"}, {}, "--port"),
         ({}, {"MEMORY_MCP_PORT": "70000"}, "MEMORY_MCP_PORT"),
         ({}, {"MEMORY_MCP_TRANSPORT": "pigeon"}, "MEMORY_MCP_TRANSPORT"),
+        ({"database_url": "mysql://x"}, {}, "--database-url: give a URL such as postgresql://user@host/database"),
         ({}, {"MEMORY_MCP_SESSION_PERSIST": "perhaps"}, "MEMORY_MCP_SESSION_PERSIST"),
     ],
 )

@@ -19,7 +19,7 @@ DESCRIPTION = "Serve MCP over stdio, or over HTTP with --transport http."
 HUB_SETTINGS = (
     *("host", "port", "data_dir", "public_url", "forwarded_allow_ips", "durability", "log_level"),
     *("read_threads", "write_threads", "queue_seconds", "header_seconds", "body_seconds", "address_connections"),
-    *("drain_seconds", "database_url"),
+    *("drain_seconds", "database_url", "direct_database_url"),
 )
 HUB_PORT = 8766  # beside a server's own
 HUB_DESCRIPTION = "Serve the hub that nodes sync through, over plain HTTP. Its data directory is its own."

@@ -73,7 +73,7 @@ def create_peers(settings: Settings) -> Peers:
         return SocketPeers(settings.data_dir / "servers")
     from memory_mcp.engines.postgres.notifications import DatabasePeers
 
-    return DatabasePeers(settings.database_url)
+    return DatabasePeers(settings.direct_database_url or settings.database_url)
 
 
 def check_settings(settings: Settings, families: Mapping[str, Family[Any]], served: Mapping[str, Family[Any]]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from memory_mcp.changes import Change
 from memory_mcp.engines.postgres.notifications import CHANNEL, DatabasePeers
+from memory_mcp.peers import Peers
 from tests.events import eventually
 
 CHANGE = Change(
@@ -19,7 +20,7 @@ LISTENING = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
 
 
 class Listening:
-    def __init__(self, peers: DatabasePeers) -> None:
+    def __init__(self, peers: Peers) -> None:
         self.peers = peers
         self.received: Queue[Change | None] = Queue()
         peers.listen(self.received.put, lambda: self.received.put(None))

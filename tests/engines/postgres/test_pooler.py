@@ -13,9 +13,12 @@ from urllib.parse import parse_qs, quote, urlsplit
 import psycopg
 import pytest
 
+from memory_mcp import settings
+from memory_mcp.app.postgres import create_peers
 from memory_mcp.engines.postgres.pool import PostgresPool
 from memory_mcp.engines.postgres.tenants import PostgresTenants
 from memory_mcp.families.notes.schema import NOTES_FILE
+from tests.engines.postgres.test_notifications import CHANGE, Listening
 from tests.events import eventually
 
 PGBOUNCER = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
@@ -88,3 +91,12 @@ def test_many_threads_share_few_connections_and_no_tenant_sees_another(pooler_ur
         for number in range(TENANTS):
             with tenants.database(f"user-{number}").read() as tx:
                 assert tx.number("SELECT dimensions FROM embedding_space") == 2 * WRITES - 1
+
+
+def test_past_the_pooler_servers_are_notified_of_changes(pooler_url: str, postgres_url: str, tmp_path: Path) -> None:
+    urls = {"database_url": pooler_url, "direct_database_url": postgres_url}
+    chosen = settings.load({"data_dir": tmp_path, **urls}, environ={}).settings
+    with closing(create_peers(chosen)) as one, closing(create_peers(chosen)) as other:
+        listening = Listening(other)
+        one.publish(CHANGE)
+        assert listening.next() == CHANGE
