@@ -57,9 +57,9 @@ class CellMove:
         compared after it was written. If it is interrupted, the same command goes on; if it fails, the rows stay where
         they were. Raises Unavailable if another process is moving the user."""
         with self.cells.home.lock(f"cells/{user}"):
-            yield from self._run(user, target, report_progress)
+            yield from self._move_user(user, target, report_progress)
 
-    def _run(self, user: str, target: str, report_progress: ReportProgress) -> Iterator[MoveResult]:
+    def _move_user(self, user: str, target: str, report_progress: ReportProgress) -> Iterator[MoveResult]:
         directory = self.cells.directory
         location = directory.location(user)
         if location.target not in (None, target):

@@ -71,8 +71,8 @@ class DatabaseContent:
         """Raises Unavailable if the rows of a user are in another database: they would be missing."""
         if moved := self.cells.directory.moved_users():
             raise Unavailable(
-                f"The rows of {len(moved)} users, such as {moved[0]}, are in other cells, which this does not reach. "
-                "Use PostgreSQL's own tools, such as pg_dump, for each database, or move these users back with "
+                f"The rows of users such as {moved[0]} ({len(moved)} in all) are in other cells, which this does not "
+                "reach. Use PostgreSQL's own tools, such as pg_dump, for each database, or move these users back with "
                 "`memory-mcp cells move`."
             )
 
@@ -212,7 +212,7 @@ class DatabaseDoctor:
                 checked.append(_CheckedCell(there, f"{cell.name}: ", units))
         for one in checked:
             found += one.check(repair=repair, report_progress=report_progress)
-        counts = {"users": len(users), "sets of rows": sum(len(one.units) for one in checked)}
+        counts = {"users": len(users), "row sets": sum(len(one.units) for one in checked)}
         cells = {"cells": len(checked)} if len(directory.cells()) else {}
         return Diagnosis(counts | cells, tuple(found))
 

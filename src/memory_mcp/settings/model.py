@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import platformdirs
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from memory_mcp.settings.types import EmbedderKind, Folder, Names
+from memory_mcp.settings.types import EmbedderKind, Folder, Names, PostgresUrl
 from memory_mcp.text.time_spans import zone_name
 
 
@@ -45,7 +45,6 @@ class Settings(BaseModel):
     public_url: str | None = Field(
         None,
         pattern=r"^https?://[^/?#\s]+$",
-        examples=["https://memory.example.com"],
         description="The URL of the HTTP server as other computers reach it, such as https://memory.example.com behind "
         "a proxy. Links and snippets show it, and clients may use its host name.",
     )
@@ -350,20 +349,14 @@ class Settings(BaseModel):
         description="full: an acknowledged write survives a power cut. normal: it survives a crash of the server, "
         "and writes are faster.",
     )
-    database_url: str | None = Field(
+    database_url: PostgresUrl | None = Field(
         None,
-        pattern=r"^postgres(ql)?://",
-        examples=["postgresql://user@host/database"],
-        description="Experimental: postgresql://user@host/database keeps vault, notes, graph, recall's index, users "
-        "and sessions in PostgreSQL with pgvector, not in files. Stores need --shared-folder then, and portals need "
-        "portals_url or server_url (docs/postgres.md).",
+        description="Experimental: postgresql://user@host/database keeps vault, notes, graph, users and sessions in "
+        "PostgreSQL with pgvector, not in files. Stores need shared_folder then, and portals need portals_url or "
+        "server_url (docs/postgres.md).",
     )
-    direct_database_url: str | None = Field(
-        None,
-        pattern=r"^postgres(ql)?://",
-        examples=["postgresql://user@host/database"],
-        description="If --database-url leads through a pooler such as PgBouncer: the same database without it. Servers "
-        "notify each other of changes there, which a pooler does not pass on (docs/postgres.md).",
+    direct_database_url: PostgresUrl | None = Field(
+        None, description="With --database-url through a pooler: the same database without it (docs/postgres.md)."
     )
     shared_folder: Folder | None = Field(
         None, description="With --database-url: the folder of stores, on a volume all servers mount (docs/postgres.md)."
@@ -371,14 +364,12 @@ class Settings(BaseModel):
     portals_url: str | None = Field(
         None,
         pattern=r"^https?://",
-        examples=["https://user:password@host:8443/prefix"],
         description="Experimental: http(s)://user:password@host:port/prefix keeps portals on a ClickHouse server, a "
         "database for each, not in files (docs/portals.md).",
     )
     server_url: str | None = Field(
         None,
         pattern=r"^https?://[^/?#@\s]+/?$",
-        examples=["http://server-1:8765"],
         description="With --database-url: where the other servers reach this one, such as http://server-1:8765. Each "
         "user's portals are then on one of these servers. Without it, portals need portals_url (docs/postgres.md).",
     )

@@ -139,8 +139,6 @@ def _validated(given: Mapping[str, SettingSource]) -> Settings:
         first = exc.errors(include_url=False)[0]
         name = str(first["loc"][0])
         why = sentence(first, is_secret=name in HIDDEN)
-        if first["type"] == "string_pattern_mismatch" and (examples := Settings.model_fields[name].examples):
-            why = f"give a URL such as {examples[0]}"
         raise Invalid(f"{given[name].source}: {why}.", field=name) from exc
     paths = {name: getattr(settings, name) for name in ("data_dir", "db_path", "models_dir", "shared_folder")}
     return settings.model_copy(update={name: path and expand_home(path).absolute() for name, path in paths.items()})

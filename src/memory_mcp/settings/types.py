@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 
 def _names(value: object) -> object:
@@ -17,6 +17,13 @@ def _path(value: object) -> object:
     return value
 
 
+def _postgres_url(value: str) -> str:
+    if not value.startswith(("postgresql://", "postgres://")):
+        raise ValueError("give a URL such as postgresql://user@host/database")
+    return value
+
+
 EmbedderKind = Literal["auto", "builtin", "ollama", "openai", "none"]
 Folder = Annotated[Path, BeforeValidator(_path)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+PostgresUrl = Annotated[str, AfterValidator(_postgres_url)]

@@ -141,9 +141,13 @@ class PostgresPool:
     def is_same_database(self, other: "PostgresPool") -> bool:
         """Whether both URLs lead to one database, whose locks they share."""
         name = new_id()
-        with self.lock(name), other._translate_errors(), other._connections.connection() as connection:
+        with self.lock(name):
+            return not other._is_free(name)
+
+    def _is_free(self, name: str) -> bool:
+        with self._translate_errors(), self._connections.connection() as connection:
             [(is_free,)] = connection.execute(TRY_LOCK, (name,)).fetchall()
-        return not is_free
+        return bool(is_free)
 
     @contextmanager
     def _translate_errors(self, *, has_begun: bool = False, in_doubt: bool = False) -> Iterator[None]:
