@@ -1,5 +1,6 @@
 """The vector of a note together with the note before it: made from the vectors of both."""
 
+import math
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -77,7 +78,7 @@ def test_it_follows_changes_of_the_note_before(tmp_path: Path, service: FakeServ
 
 def test_a_question_is_a_worse_answer_to_a_question_than_a_statement(tmp_path: Path, notes: Server) -> None:
     question = notes.create("The key of the shed, where is it hidden?", namespace="one")
-    statement = notes.create("The key of the shed, where is it hidden", namespace="other")
+    statement = notes.create("The key of the shed, where is it hidden.", namespace="other")
     eventually(NotesFile(tmp_path).is_done)
 
     def cosines(query: str) -> dict[str, float]:
@@ -86,6 +87,28 @@ def test_a_question_is_a_worse_answer_to_a_question_than_a_statement(tmp_path: P
     by_question, by_words = cosines("who hid a key?"), cosines("who hid a key")
     assert by_words[question] == by_words[statement] == by_question[statement] < 1
     assert by_question[question] == pytest.approx(by_question[statement] - 0.1, abs=1e-6)
+
+
+def test_a_note_that_begins_with_a_name_of_the_query_is_nearer(tmp_path: Path, notes: Server) -> None:
+    said = notes.create("Ana: the key of the shed is hidden", namespace="one")
+    heard = notes.create("Ana, the key of the shed is hidden", namespace="other")
+    eventually(NotesFile(tmp_path).is_done)
+
+    def cosines(query: str) -> dict[str, float]:
+        return {hit["id"]: hit["score_breakdown"]["cosine"] for hit in notes.search(query)}
+
+    by_name, without = cosines("where did Ana hide a key"), cosines("where is a key")
+    assert without[said] == without[heard]
+    assert by_name[heard] < 0.95
+    assert by_name[said] == pytest.approx(by_name[heard] + 0.05, abs=1e-6)
+
+
+def test_a_short_note_comes_later_than_a_long_one_as_near(tmp_path: Path, notes: Server) -> None:
+    short = notes.create("The key is hidden", namespace="one")
+    long = notes.create(f"The key is hidden{' ' * 17}.", namespace="other")  # twice as long
+    eventually(NotesFile(tmp_path).is_done)
+    found = {hit["id"]: hit["score_breakdown"]["cosine"] for hit in notes.search("who hid a key")}
+    assert found[short] == pytest.approx(found[long] - 0.04 * math.log(35 / 17), abs=1e-6)
 
 
 def test_the_note_after_a_question_is_nearer_to_the_question(tmp_path: Path, notes: Server) -> None:

@@ -31,6 +31,9 @@ PER_Z = 0.08  # added for each deviation above that
 PER_CONTEXT_Z = 0.06  # added for each deviation of the note together with the one before it
 PER_ANSWER_Z = 0.08  # the same, if the one before it is a question
 QUESTION_REDUCTION = 0.10  # of the cosine part of a note that is a question, if the query is one
+LABEL_GAIN = 0.05  # of the cosine part of a note that begins with a label which is in the query
+PER_LOG_LENGTH = 0.04  # by which the cosine part of a note is reduced, for each factor e by which it is shorter
+MIN_LENGTH_BYTES, MAX_LENGTH_BYTES = 10, 800  # all shorter notes are reduced alike; longer ones are not
 MEAN_SHARE = 0.5  # of the mean of all vectors that is subtracted from the vector of a query
 CONTEXT_WORD_WEIGHT = 2 / 3  # of a word that only the note before has, times its degree in the index
 ANSWER_WORD_WEIGHT = 1.25  # the same, if that note is a question
@@ -84,12 +87,32 @@ def fits(floor: "RelevanceFloor", nearest: float, count: int, background: "Float
     return closeness(floor, [nearest], background)[0] >= wanted
 
 
-def cosine_part(own: float, context: float, *, is_answer: bool = False, are_both_questions: bool = False) -> float:
-    """Nearness in meaning, in [0, 1], from the deviations of a note and of the note with the one before it.
-    `is_answer`: that one is a question. `are_both_questions`: the note and the query."""
-    per_context = _per_context(is_answer=is_answer)
-    reduction = QUESTION_REDUCTION if are_both_questions else 0.0
-    return min(1.0, max(0.0, UNRELATED + PER_Z * own + per_context * context - reduction))
+@dataclass(frozen=True)
+class Form:
+    """What the form of a note says about its rank."""
+
+    length_bytes: int = MAX_LENGTH_BYTES
+    is_answer: bool = False  # the note before it is a question
+    are_both_questions: bool = False  # the note and the query
+    is_labelled: bool = False  # it begins with a label which is in the query
+
+    @property
+    def gain(self) -> float:
+        """Of the cosine part; negative for a note that comes later."""
+        length = min(MAX_LENGTH_BYTES, max(MIN_LENGTH_BYTES, self.length_bytes))
+        gain = PER_LOG_LENGTH * math.log(length / MAX_LENGTH_BYTES)
+        if self.are_both_questions:
+            gain -= QUESTION_REDUCTION
+        return gain + LABEL_GAIN if self.is_labelled else gain
+
+
+PLAIN_FORM = Form()
+
+
+def cosine_part(own: float, context: float, form: Form = PLAIN_FORM) -> float:
+    """Nearness in meaning, in [0, 1], from the deviations of a note and of the note with the one before it."""
+    per_context = _per_context(is_answer=form.is_answer)
+    return min(1.0, max(0.0, UNRELATED + PER_Z * own + per_context * context + form.gain))
 
 
 def covered_with_context(covered: float, by_context: float, *, is_answer: bool) -> float:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from memory_mcp.engines.texts import Allowed
 from memory_mcp.engines.transactions import Read
 from memory_mcp.services.embedding.chunks import chunks
-from memory_mcp.services.search import ranking, snippets, word_search
+from memory_mcp.services.search import labels, ranking, snippets, word_search
 from memory_mcp.services.search.questions import is_question
 from memory_mcp.services.search.word_search import Matches
 from memory_mcp.services.search_index.embedding_queue import embedded_text
-from memory_mcp.services.search_index.storage import questions
-from memory_mcp.services.search_index.storage.questions import Questions
+from memory_mcp.services.search_index.storage import forms
+from memory_mcp.services.search_index.storage.forms import Forms
 from memory_mcp.services.search_index.storage.words import TextWordIndex
 from memory_mcp.services.search_index.tables import Tables
 from memory_mcp.services.search_index.vector_search import Nearness, QueryVector, VectorSearch
@@ -63,10 +63,10 @@ class HybridSearch:
     def candidates(self, tx: Read) -> Candidates:
         if self.ignores_words:
             near = self._near(tx, ())
-            return Candidates(None, near, self._cosines(near, self._questions(tx, near.deviations)))
+            return Candidates(None, near, self._cosines(near, self._forms(tx, near.deviations)))
         matches = self._by_words(tx)
         near = self._near(tx, matches.bm25)
-        found = self._questions(tx, {*matches.bm25, *near.deviations})
+        found = self._forms(tx, {*matches.bm25, *near.deviations})
         lexical = matches.scores(found.answers)
         if not (near.has_fit or matches.cover(ranking.MIN_COVERED)):  # those without a vector
             lexical = {seq: score for seq, score in lexical.items() if seq not in near.deviations}
@@ -75,7 +75,7 @@ class HybridSearch:
     def with_texts(self, tx: Read, candidates: Candidates, seqs: Collection[int]) -> Candidates:
         """The same with the nearness of these texts, too."""
         near = self._near(tx, seqs)
-        cosines = self._cosines(near, self._questions(tx, near.deviations))
+        cosines = self._cosines(near, self._forms(tx, near.deviations))
         return replace(candidates, near=near, cosines=cosines)
 
     def _near(self, tx: Read, candidates: Collection[int]) -> Nearness:
@@ -85,17 +85,23 @@ class HybridSearch:
         limit = max(MAX_BY_VECTOR, self.wanted + 1)
         return self.vectors.near(tx, self.vector, candidates, flags, limit, is_partial=self.is_partial)
 
-    def _questions(self, tx: Read, seqs: Collection[int]) -> Questions:
-        return questions.among(tx, self.tables, seqs) if seqs else Questions()
+    def _forms(self, tx: Read, seqs: Collection[int]) -> Forms:
+        return forms.among(tx, self.tables, seqs) if seqs else Forms()
 
-    def _cosines(self, near: Nearness, found: Questions) -> dict[int, float]:
+    def _cosines(self, near: Nearness, found: Forms) -> dict[int, float]:
         query_is_question = is_question(self.text)
+        query_words = labels.words(self.text)
+        named = {one for one in set(found.labels.values()) if labels.are_in(labels.words(one), query_words)}
         return {
             seq: ranking.cosine_part(
                 of_text.own,
                 of_text.with_context,
-                is_answer=seq in found.answers,
-                are_both_questions=query_is_question and seq in found.questions,
+                ranking.Form(
+                    length_bytes=found.lengths_bytes.get(seq, ranking.MAX_LENGTH_BYTES),
+                    is_answer=seq in found.answers,
+                    are_both_questions=query_is_question and seq in found.questions,
+                    is_labelled=found.labels.get(seq) in named,
+                ),
             )
             for seq, of_text in near.deviations.items()
         }

@@ -1,0 +1,24 @@
+"""The label that a text may begin with: who says it (`Ana: I moved`), or what it is about (`Backups: every night`)."""
+
+import re
+
+from memory_mcp.services.search.fts_query import MAX_QUERY_CHARS, STOP_WORDS
+
+MAX_LABEL_CHARS = 40
+_WIDE_COLON = "\uff1a"
+_WORD = re.compile(r"[^\W_]+")
+
+
+def label(text: str) -> str:
+    """What stands before the first colon of a text, in the same line; empty if that is no label."""
+    beginning, colon, _ = text[: MAX_LABEL_CHARS + 1].lstrip().replace(_WIDE_COLON, ":").partition(":")
+    return beginning if colon and "\n" not in beginning else ""
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(word.casefold() for word in _WORD.findall(text[:MAX_QUERY_CHARS]))
+
+
+def are_in(label_words: frozenset[str], query_words: frozenset[str]) -> bool:
+    """Whether a query has all words of a label, and not only words such as 'what'."""
+    return label_words <= query_words and not label_words <= STOP_WORDS
