@@ -1,7 +1,10 @@
 import pytest
 from mcp import Client
 
+from memory_mcp.app import App
+from memory_mcp.caller import LOCAL_USER
 from memory_mcp.engines.sqlite import texts
+from memory_mcp.families.vault.storage import VaultWordIndex
 from tests.conftest import Clock
 from tests.families.vault.calls import call, commit, found_keys, refusal, search
 
@@ -140,6 +143,13 @@ async def test_a_single_memory_that_matches_has_a_relevance_worth_the_name(clien
 
     [hit] = await search(client, "which examples does the user prefer?")
     assert hit["relevance"] > 0.5
+
+
+def test_the_vault_is_counted_once_for_a_search(app: App) -> None:
+    """A count reads an index of all memories, and the search has made one before."""
+    with app.opened["vault"].operations._tenants.database(LOCAL_USER).read() as tx:
+        assert VaultWordIndex(tx, "vault", "s", (), 7).documents() == 7
+        assert VaultWordIndex(tx, "vault", "s", ("t",), 7).documents() == 0
 
 
 async def test_tags_filter_before_ranking_and_all_must_match(client: Client) -> None:

@@ -1,5 +1,5 @@
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -99,19 +99,18 @@ class Vault:
             raise Invalid("An empty query needs tags to list by. Give words to look for, or tags.", field="query")
         with self._reading(caller.user) as tx:
             counts = {
-                scope: storage.count(tx, scope, session.id, query.tags)
+                scope: count
                 for scope in storage.SCOPES
-                if query.covers(scope)
+                if query.covers(scope) and (count := storage.count(tx, scope, session.id, query.tags))
             }
-            scopes = [scope for scope, count in counts.items() if count]
             notice = None
             if query.query or query.embedding is not None:
-                hits = self._ranked(tx, caller, session, query, scopes)
+                hits = self._ranked(tx, caller, session, query, counts)
                 if not hits and (plain := fts_query.without_syntax(query.query, storage.COLUMNS)):
-                    hits = self._ranked(tx, caller, session, replace(query, query=plain), scopes)
+                    hits = self._ranked(tx, caller, session, replace(query, query=plain), counts)
                     notice = fts_query.PLAIN_WORDS if hits else None
             else:
-                hits = _newest(tx, session, query, scopes)
+                hits = _newest(tx, session, query, counts)
         shown = within_budget(hits, _size)
         note = None
         if len(shown) < len(hits):
@@ -292,11 +291,12 @@ class Vault:
             self._changes.publish(caller.user, [VAULT_URI, *map(uri_of, keys)], list_changed=list_changed)
 
     def _ranked(
-        self, tx: Read, caller: Caller, session: Session, query: MemoryQuery, scopes: list[MemoryScope]
+        self, tx: Read, caller: Caller, session: Session, query: MemoryQuery, counts: Mapping[MemoryScope, int]
     ) -> list[MemoryHit]:
+        """`counts`: how many memories have the tags, in each scope with such memories."""
         scores: dict[MemoryScope, dict[int, float]] = {}
-        for scope in scopes:
-            lexical, exact = _by_words(tx, session, query, scope)
+        for scope, count in counts.items():
+            lexical, exact = _by_words(tx, session, query, scope, count)
             if scope == "vault" and query.embedding is not None:
                 lexical = self._blended(tx, caller, query, lexical, query.embedding)
             scores[scope] = lexical | dict.fromkeys(exact, 1.0)
@@ -352,15 +352,18 @@ def _fits_float32(vector: tuple[float, ...]) -> bool:
         return False
 
 
-def _by_words(tx: Read, session: Session, query: MemoryQuery, scope: MemoryScope) -> tuple[dict[int, float], set[int]]:
-    """The lexical score in [0, 1] of each memory that words find, and which memories the query equals."""
-    index = storage.VaultWordIndex(tx, scope, session.id, query.tags)
+def _by_words(
+    tx: Read, session: Session, query: MemoryQuery, scope: MemoryScope, count: int
+) -> tuple[dict[int, float], set[int]]:
+    """The lexical score in [0, 1] of each memory that words find, and which memories the query equals. `count`: how
+    many have the tags."""
+    index = storage.VaultWordIndex(tx, scope, session.id, query.tags, count)
     matches = word_search.by_words(index, query.query, max(MAX_BY_WORDS, query.limit))
     whole = [id_ for id_, share in matches.covered.items() if share > FULL_COVERAGE]
     return matches.scores(), storage.equal_to(tx, query.query, scope, session.id, query.tags, whole)
 
 
-def _newest(tx: Read, session: Session, query: MemoryQuery, scopes: list[MemoryScope]) -> list[MemoryHit]:
+def _newest(tx: Read, session: Session, query: MemoryQuery, scopes: Iterable[MemoryScope]) -> list[MemoryHit]:
     """Every memory that has the tags, the one last written first. There is no query, so all are equally relevant."""
     found = [
         (updated, scope, id_)

@@ -28,12 +28,13 @@ class VaultWordIndex:
     scope: MemoryScope
     session_id: str
     tags: Sequence[str]
+    tagged_count: int  # how many of the caller's memories have the tags
 
     def expression(self, query: str) -> str | None:
         return fts_query.syntax(query, COLUMNS)
 
     def documents(self) -> int:
-        return count(self.tx, self.scope, self.session_id, ())
+        return count(self.tx, self.scope, self.session_id, ()) if self.tags else self.tagged_count
 
     def counts(self, terms: Sequence[str], limit: int) -> dict[str, int]:
         return self._own.counts(terms, limit)
