@@ -77,7 +77,6 @@ HANDSHAKE_BURST = 40  # handshakes of one user that are not delayed at once
 def run(app: App) -> None:
     """Serve until a signal stops the server. Raises Invalid for an address that needs a key first."""
     _refuse_unprotected_address(app)
-    sys.setswitchinterval(http_server.SWITCH_INTERVAL_S)
     settings = app.settings
     listening = _listen(app)
     port = listening.getsockname()[1]

@@ -22,7 +22,7 @@ from starlette.routing import Match, Route
 
 from memory_mcp import __version__
 from memory_mcp.errors import AppError, Invalid, Unavailable
-from memory_mcp.server import error_encoding, shutdown
+from memory_mcp.server import error_encoding, event_loop, shutdown
 from memory_mcp.server.connections import Connections, LimitedConfig
 from memory_mcp.settings import Settings
 from memory_mcp.system import garbage
@@ -38,7 +38,6 @@ MIN_OTHER_FILES = 128  # kept for databases, beside connections
 LISTEN_BACKLOG = 2048  # connections that the kernel keeps until they are accepted
 MAX_ACCEPTED_AT_ONCE = 4  # in one round of the event loop: open connections have their requests read in between
 CHECK_INTERVAL_S = 1.0  # between two checks whether the database answers
-SWITCH_INTERVAL_S = 0.0005  # after which a thread that computes lets the event loop go on; Python's own 5 ms add up
 OTHER_THREADS = 64  # for housekeeping, files of the web app, and sessions that end
 NOT_JSON = "The body is not JSON in UTF-8. Send an object, as the schema says."
 
@@ -59,6 +58,7 @@ def config(app: Any, settings: Settings) -> uvicorn.Config:
         body_s=settings.body_seconds,
         send_s=settings.send_seconds,
         backlog=MAX_ACCEPTED_AT_ONCE,
+        loop=f"{event_loop.__name__}:{event_loop.new_event_loop.__name__}",
         log_config=None,
         access_log=False,
         server_header=False,

@@ -44,7 +44,6 @@ MAX_BODY_S = 120.0  # for a whole body to arrive, even if bytes keep coming
 def run(app: HubApp) -> None:
     """Serve nodes until a signal stops the hub."""
     settings = app.settings
-    sys.setswitchinterval(http_server.SWITCH_INTERVAL_S)
     listening = http_server.bind(settings)
     port = listening.getsockname()[1]
     sys.stdout.write(_startup_message(settings, port, has_keys=bool(app.access.keys.active())))
