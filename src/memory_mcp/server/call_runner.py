@@ -13,7 +13,7 @@ import anyio
 from memory_mcp.app import App
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.family import Call
-from memory_mcp.server import connections, request_context, shutdown
+from memory_mcp.server import request_connection, request_context, shutdown
 from memory_mcp.server.disconnects import disconnect_of
 from memory_mcp.server.sdk import RequestContext
 from memory_mcp.server.thread_pools import Pools
@@ -54,7 +54,7 @@ class CallRunner:
         raise _read_cut_off() if reads else shutdown.write_cut_off("call")
 
     def _run_in_session(self, scope: Mapping[str, Any], call: Call[Any], work: Callable[..., T], *rest: Any) -> T:
-        connections.check_unread(scope, call.caller.user)  # it may have waited while others were answered
+        request_connection.check_unread(scope, call.caller.user)  # it may have waited while others were answered
         session = self._app.sessions.join(call.caller.user, call.session)
         caller = replace(call.caller, client=session.client, session_id=session.id)
         return work(replace(call, session=session, caller=caller), *rest)

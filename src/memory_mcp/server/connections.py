@@ -5,23 +5,20 @@ import asyncio
 import ipaddress
 import typing
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from memory_mcp.errors import Unavailable
 from memory_mcp.server.buffered_transport import BufferedTransport
+from memory_mcp.server.request_connection import CONNECTION
 from memory_mcp.system.client_networks import network_of
 
-CONNECTION = "memory_mcp.tcp"  # where the state of a request's scope has its connection
 MIN_BODY_BYTES_PER_S = 8192  # a body that comes slower has `body_seconds` in all
 STALLED_S = 5.0  # a connection whose answer is unread for so long may be closed for another one
 CLOSE_TIMEOUT_S = 5.0  # for a client that does not read the last bytes
-RETRY_AFTER_S = 5
 BUSY = b"Too many connections from this address. Try again later."
 SLOW = b"The request did not arrive in time."
 
@@ -355,46 +352,3 @@ class LimitedProtocol(H11Protocol):
 def _max_header_bytes(config: uvicorn.Config) -> tuple[int, ...]:
     size = config.h11_max_incomplete_event_size
     return () if size is None else (size,)
-
-
-def confirm(scope: Mapping[str, Any], user: str) -> None:
-    """Count the connection of this request for a user. Raises Unavailable if the user has too many."""
-    connection = scope.get("state", {}).get(CONNECTION)
-    if isinstance(connection, LimitedProtocol) and not connection.confirm(user):
-        raise Unavailable("You have too many connections open. Close some, then try again.", retry_after=RETRY_AFTER_S)
-    check_unread(scope, user)
-
-
-def disconnect(scope: Mapping[str, Any]) -> None:
-    """Close the connection of this request, whose answer has begun and will not be completed."""
-    connection = scope.get("state", {}).get(CONNECTION)
-    if isinstance(connection, LimitedProtocol) and connection.cycle is not None:
-        connection.cycle.disconnected = True
-        connection.transport.close()
-
-
-def check_unread(scope: Mapping[str, Any], user: str) -> None:
-    """Raises Unavailable if too many bytes of answers wait for the user to read them."""
-    connection = scope.get("state", {}).get(CONNECTION)
-    if isinstance(connection, LimitedProtocol) and connection.config.connections.has_too_much_unread(user):
-        raise Unavailable("You have not read your last answers. Read them, then try again.", retry_after=RETRY_AFTER_S)
-
-
-@contextmanager
-def unread(scope: Mapping[str, Any], user: str, count: int) -> Iterator[None]:
-    """Count bytes that wait for the user to read them, before they are written to a connection."""
-    connection = scope.get("state", {}).get(CONNECTION)
-    counts = connection.config.connections if isinstance(connection, LimitedProtocol) else None
-    if counts:
-        counts.add_unread(user, count)
-    try:
-        yield
-    finally:
-        if counts:
-            counts.add_unread(user, -count)
-
-
-def is_closing(scope: Mapping[str, Any]) -> bool:
-    """Whether the client of this request has disconnected, or is being disconnected."""
-    connection = scope.get("state", {}).get(CONNECTION)
-    return isinstance(connection, LimitedProtocol) and (connection.is_refused or connection.transport.is_closing())

@@ -31,10 +31,10 @@ from memory_mcp.clock import new_id
 from memory_mcp.errors import Invalid
 from memory_mcp.server import (
     admission,
-    connections,
     housekeeping,
     http_server,
     pages,
+    request_connection,
     rest,
     results,
     sdk,
@@ -296,7 +296,7 @@ class UnreadAnswers:
         self._user = user
 
     async def send(self, item: SessionMessage, /) -> None:
-        with connections.unread(self._scope, self._user, results.text_bytes(item.message)):
+        with request_connection.unread(self._scope, self._user, results.text_bytes(item.message)):
             await self._stream.send(item)
 
     async def aclose(self) -> None:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.server.connections import CONNECTION, LimitedProtocol
+from memory_mcp.server.request_connection import connection_of
 
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _LOCAL, _REMOTE, _UID = 1, 2, 7  # fields of a line
@@ -16,8 +16,8 @@ _LOCAL, _REMOTE, _UID = 1, 2, 7  # fields of a line
 
 def is_of_other_account(scope: Mapping[str, Any]) -> bool:
     """Whether another account than ours sent a request, from this machine. False if that is not known."""
-    connection = scope.get("state", {}).get(CONNECTION)
-    if not isinstance(connection, LimitedProtocol):
+    connection = connection_of(scope)
+    if connection is None:
         return False
     client, server = (connection.transport.get_extra_info(name) for name in ("peername", "sockname"))
     uid = uid_of(client[:2], server[:2]) if client and server else None

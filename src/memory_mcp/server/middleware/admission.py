@@ -4,7 +4,7 @@ others."""
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp.server.admission import CURRENT, Admission, Permit
-from memory_mcp.server.connections import is_closing
+from memory_mcp.server.request_connection import is_closing
 from memory_mcp.server.request_context import owner_of
 from memory_mcp.text.json_counts import count_brackets
 

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from memory_mcp.caller import Caller
 from memory_mcp.errors import AppError
 from memory_mcp.families.registry import CONFINABLE
-from memory_mcp.server import connections
+from memory_mcp.server import request_connection
 from memory_mcp.server.error_encoding import refusal
 from memory_mcp.server.middleware.pace import Pace
 from memory_mcp.server.request_context import CALLER, ip_of, network_of_client
@@ -52,7 +52,7 @@ class AuthenticationMiddleware:
         if scope["type"] == "http" and scope["path"].startswith(self._protects):
             try:
                 caller = scope[CALLER] = await self._caller(scope)
-                connections.confirm(scope, caller.user)
+                request_connection.confirm(scope, caller.user)
             except AppError as error:
                 await self._pace.wait(network_of_client(scope))
                 await refusal(error)(scope, receive, send)

@@ -6,7 +6,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp.errors import Unavailable
 from memory_mcp.server import error_encoding, shutdown
-from memory_mcp.server.connections import disconnect
+from memory_mcp.server.request_connection import disconnect
 from memory_mcp.server.unanswered_requests import UnansweredRequests
 
 STREAM_METHODS = {"GET", "HEAD"}  # event streams and downloads: the server does not wait for them

@@ -11,7 +11,7 @@ from fastapi.security import APIKeyCookie
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller, Scope
 from memory_mcp.families.family import Tool
-from memory_mcp.server import connections
+from memory_mcp.server import request_connection
 from memory_mcp.server.fair_routes import REST, FairRoute, pools_of
 from memory_mcp.server.request_context import PERSON, ip_of, local_caller, network_of_client
 from memory_mcp.server.thread_pools import Workers
@@ -85,7 +85,7 @@ class PersonRoute(FairRoute):
         find = person_finder(request)
         user = await pools_of(request).access.run(find, user=network_of_client(request.scope), family=REST)
         request.scope[PERSON] = user
-        connections.confirm(request.scope, user.id)
+        request_connection.confirm(request.scope, user.id)
         return user.id
 
     def workers_of(self, request: Request) -> tuple[Workers, str]:
