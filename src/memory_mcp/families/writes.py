@@ -59,10 +59,12 @@ def origins(tx: Read, items: ShownItems, refs: Sequence[str]) -> dict[str, str]:
 def origins_of(tx: Read, items: ShownItems, items_by_memory: Mapping[str, Collection[str]]) -> dict[str, str]:
     """The same for memories whose items are known. The keys may be any names of the memories."""
     writers = items.writers(tx, {item for own in items_by_memory.values() for item in own})
-    several = {
-        ref: dict.fromkeys(one for item in own for one in writers.get(item, ())) for ref, own in items_by_memory.items()
+    names = {id(one): str(one) for several in writers.values() for one in several}  # few programs wrote most of it
+    found = {
+        ref: list(dict.fromkeys([names[id(one)] for item in own for one in writers.get(item, ())]))
+        for ref, own in items_by_memory.items()
     }
-    return {ref: _joined(list(dict.fromkeys(map(str, ones)))) for ref, ones in several.items() if ones}
+    return {ref: _joined(several) for ref, several in found.items() if several}
 
 
 def _joined(names: Sequence[str]) -> str:

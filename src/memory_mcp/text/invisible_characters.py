@@ -19,6 +19,8 @@ _INVISIBLE = re.compile(
     f"{_FLAG}|([{_UNPRINTABLE}\u3164\uffa0]|(?<=[{_BLANK}])[{_BLANK}]"
     f'|(?<![^\x00-"$-)+-/:-\x7f])[{_SELECTORS}])'  # not behind an ASCII character but 0-9, # and *, as in keycaps
 )
+_ASCII = bytes(range(128))
+_CONTROLS = bytes(number for number in _ASCII if re.match(f"[{_UNPRINTABLE}]", chr(number)))
 # In UTF-8: how the printable ones that are shown begin. Looking for bytes is faster than looking for characters.
 _BEGINNINGS = (b"\xf3\xa0", b"\xef\xb8", b"\xe3\x85\xa4", b"\xef\xbe\xa0", b"\xcd\x8f", b"\xe1\x85", b"\xe1\x9e")
 
@@ -39,12 +41,11 @@ def escape_in_json(text: str) -> str:
 
 def _may_hide(text: str) -> bool:
     """Much faster than the expression, and no other thread can run meanwhile."""
-    if not text.isprintable():
-        return True
-    if text.isascii():
-        return False
     encoded = text.encode("utf-8", "surrogatepass")
-    return any(one in encoded for one in _BEGINNINGS)
+    if len(encoded.translate(None, _CONTROLS)) < len(encoded):
+        return True
+    rest = b"" if len(encoded) == len(text) else encoded.translate(None, _ASCII)
+    return any(one in rest for one in _BEGINNINGS) or not rest.decode("utf-8", "surrogatepass").isprintable()
 
 
 def _escape(character: str) -> str:

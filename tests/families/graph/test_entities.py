@@ -274,6 +274,17 @@ async def test_an_entity_too_long_for_one_answer_is_opened_in_parts(client: Clie
         assert 0 < len(shown["observations"]) < 60
 
 
+async def test_a_page_says_who_wrote_its_entities_also_one_that_is_too_long_for_it(client: Client) -> None:
+    await entity(client, "Ann", "likes tea")
+    await entity(client, "Bob", *(f"{number}: {'x' * 3000}" for number in range(60)))
+    opened = await call(client, "open_nodes", names=["Ann"])
+    (origin,) = {one["origin"] for one in opened["entities"]}
+    first = await call(client, "read_graph")
+    assert [(one["name"], one["origin"]) for one in first["entities"]] == [("Ann", origin)]
+    second = await call(client, "read_graph", offset=int(first["notice"].rstrip(".").split()[-1]))
+    assert [(one["name"], one["origin"]) for one in second["entities"]] == [("Bob", origin)]
+
+
 def size(answer: dict[str, Any]) -> int:
     return len(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode())
 

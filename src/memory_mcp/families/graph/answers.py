@@ -1,7 +1,7 @@
 """Cuts answers to a size that a model can read, and names the call for the rest."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from memory_mcp.families.graph.model import (
     Related,
     Relation,
 )
+from memory_mcp.families.graph.storage.pages import PagedEntity
 from memory_mcp.families.writes import MAX_ORIGIN_CHARS
 
 MAX_ANSWER_BYTES = TOKEN_BUDGET * 3  # of JSON: with so many ids and dates, a token of o200k_base has three bytes
@@ -55,23 +56,26 @@ def nodes(tx: Read, ids: Sequence[str], skip: Skip, advice: str) -> Nodes:
     return Nodes(entities, relations, " ".join(notices) or None)
 
 
-def page(tx: Read, offset: int) -> Nodes:
-    """As many entities after a position as fit, each with the relations that start at it."""
-    entities: list[Entity] = []
-    relations: list[Relation] = []
+def page(tx: Read, offset: int, origins: Callable[[Sequence[str]], Mapping[str, str]]) -> Nodes:
+    """As many entities after a position as fit, each with the relations that start at it. `origins` says who wrote the
+    entities with these ids."""
+    placed: list[PagedEntity] = []
     space, last = MAX_ANSWER_BYTES, offset
-    for placed in storage.paged_entities_after(tx, offset):
-        if placed is None or placed.size + MAX_ORIGIN_CHARS > space:
+    for one in storage.paged_entities_after(tx, offset):
+        if one is None or one.size + MAX_ORIGIN_CHARS > space:
             break
-        entities.append(placed.entity)
-        relations += placed.relations
-        space, last = space - placed.size - MAX_ORIGIN_CHARS, placed.position
+        placed.append(one)
+        space, last = space - one.size - MAX_ORIGIN_CHARS, one.position
     notices = []
-    if not entities and (first := next(storage.entities_after(tx, offset), None)):
+    if placed or not (first := next(storage.entities_after(tx, offset), None)):
+        known = origins([one.id for one in placed])
+        entities = [one.entity(known.get(one.id)) for one in placed]
+        relations = [relation for one in placed for relation in one.relations_from()]
+    else:
         last, found = first
         entity, is_whole = _described(tx, found, 0, MAX_ENTITY_BYTES, is_first=True)
         relations, are_all = _items_within(storage.relations_from(tx, entity.id), space - _size(entity))
-        entities = [entity]
+        entities = [replace(entity, origin=origins([entity.id]).get(entity.id))]
         if not (is_whole and are_all):
             notices.append(_rest(entity, relations, Skip()))
     if any(storage.entities_after(tx, last)):

@@ -87,13 +87,20 @@ def _with_observations(tx: Read, entity_ids: Iterable[str]) -> dict[str, list[st
     return found
 
 
-def with_origins(tx: Read, nodes: Nodes, *, are_short: bool = False) -> Nodes:
+def with_origins(tx: Read, nodes: Nodes) -> Nodes:
     """Entities with the names of those who wrote them and their observations."""
-    known = origins_of(tx, GraphItems(""), _with_observations(tx, [entity.id for entity in nodes.entities]))
-    if are_short:
-        known = {id_: shorten_origin(text) for id_, text in known.items()}
+    known = _origins(tx, [entity.id for entity in nodes.entities])
     entities = [replace(entity, origin=known[entity.id]) if entity.id in known else entity for entity in nodes.entities]
     return replace(nodes, entities=entities)
+
+
+def short_origins(tx: Read, entity_ids: Sequence[str]) -> dict[str, str]:
+    """By entity, the names of those who wrote it and its observations, for lists."""
+    return {id_: shorten_origin(text) for id_, text in _origins(tx, entity_ids).items()}
+
+
+def _origins(tx: Read, entity_ids: Sequence[str]) -> dict[str, str]:
+    return origins_of(tx, GraphItems(""), _with_observations(tx, entity_ids))
 
 
 def _by_kind(items: Sequence[str]) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.family import LastWrite, within_budget
 from memory_mcp.families.graph import answers, storage
 from memory_mcp.families.graph.databases import ProjectDatabases
-from memory_mcp.families.graph.journal_items import GraphItems, with_origins
+from memory_mcp.families.graph.journal_items import GraphItems, short_origins, with_origins
 from memory_mcp.families.graph.model import (
     Created,
     DeletedCount,
@@ -162,7 +162,7 @@ class Graph(GraphTransfer):
     def read_graph(self, caller: Caller, session: Session, project: str | None, offset: int) -> Nodes:
         """Everything, a page at a time: entities from a position on, each with the relations that start at it."""
         with self._reading(caller, session, project) as tx:
-            return with_origins(tx, answers.page(tx, offset), are_short=True)
+            return answers.page(tx, offset, partial(short_origins, tx))
 
     def counts(self, caller: Caller) -> Iterator[int]:
         """How many entities each active project has."""

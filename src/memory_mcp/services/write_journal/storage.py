@@ -224,10 +224,13 @@ class WriteTable:
         known: dict[tuple[Any, ...], Writer] = {}  # a few programs wrote most of it
         writers: dict[str, Writer] = {}
         undone: list[str] = []
-        for item, undoes, *parts in tx.all(*self.last_writers_query(items)):
-            key = tuple(parts)
-            writers[item] = known.get(key) or known.setdefault(key, Writer(*parts))
-            if undoes is not None:
+        for row in tx.all(*self.last_writers_query(items)):
+            item, parts = row[0], row[2:]
+            writer = known.get(parts)
+            if writer is None:
+                writer = known[parts] = Writer(*parts)
+            writers[item] = writer
+            if row[1] is not None:  # it undid another
                 undone.append(item)
         return writers, undone
 

@@ -1,9 +1,9 @@
 """Entities with their observations and relations, in the order they were created."""
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json
 
 from memory_mcp.engines.transactions import Read
 from memory_mcp.families.graph.model import (
@@ -17,14 +17,24 @@ MAX_INLINE_CHARS = 20_000  # characters of observations that are read at once
 MAX_INLINE_RELATIONS = 50  # relations
 
 
-@dataclass(frozen=True)
-class PagedEntity:
-    """An entity, its position among all, and the relations that start at it."""
+class PagedEntity(NamedTuple):
+    """An entity, its position among all, and the relations that start at it, as they are read."""
 
     position: int
-    entity: Entity
-    relations: list[Relation]
+    id: str
+    name: str
+    entity_type: str
+    observations: list[str]
+    created_at: str
+    updated_at: str
+    relations: list[list[str]]
     size: int  # about how many bytes of JSON it all makes
+
+    def entity(self, origin: str | None) -> Entity:
+        return Entity(self.id, self.name, self.entity_type, self.observations, self.created_at, self.updated_at, origin)
+
+    def relations_from(self) -> list[Relation]:
+        return [Relation(id_, self.name, target, kind, at) for id_, target, kind, at in self.relations]
 
 
 def paged_entities_after(tx: Read, position: int) -> Iterator[PagedEntity | None]:
@@ -60,8 +70,7 @@ def _paged_entity(row: Sequence[Any]) -> PagedEntity | None:
     position, id_, name, kind, created, updated, observed, related = row
     if observed is None or related is None:
         return None
-    relations = [Relation(number, name, target, type_, at) for number, target, type_, at in json.loads(related)]
-    entity = Entity(id_, name, kind, json.loads(observed), created, updated)
+    relations = from_json(related)
     length = len(name.encode())
     size = 200 + length + len(kind) + len(observed.encode()) + len(related.encode()) + len(relations) * (60 + length)
-    return PagedEntity(position, entity, relations, size)
+    return PagedEntity(position, id_, name, kind, from_json(observed), created, updated, relations, size)
