@@ -27,6 +27,7 @@ MAX_EXPORTS = 2
 MAX_STATEMENTS = 4
 MAX_EXPORT_WAIT_S = 600.0  # for one of those to end
 MAX_STATEMENT_S = 3600  # for a statement of the server: the largest import takes far less
+MAX_BACKUP_S = 2 * MAX_STATEMENT_S  # to write a portal file and seal it
 MAX_COUNT_S = 60  # to count the rows of an export
 CANCEL_CHECK_INTERVAL_S = 0.1  # between two checks that the caller has not left
 
@@ -135,8 +136,9 @@ class PortalEngine(ABC):
         """A statement of our own, on a connection of its own."""
 
     @abstractmethod
-    def back_up(self, sql: str, path: str, *, is_paced: bool) -> None:
-        """Run a BACKUP to a file or folder in staging. Other statements go on beside it."""
+    def back_up(self, sql: str, path: str, *, is_paced: bool, about: Mapping[str, Any] | None = None) -> None:
+        """Run a BACKUP to a file or folder in staging. Other statements go on beside it. `about` is what a file says of
+        itself: it is sealed with that (`archive.seal`)."""
 
     @abstractmethod
     def check_archive(self, name: str) -> None:

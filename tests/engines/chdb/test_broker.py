@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.isolation import landlock, seccomp
 
 _LOADED_AFTER_A_TRAP = """
@@ -107,3 +108,71 @@ def test_a_sandboxed_process_reaches_no_network_no_socket_and_no_other_process(t
     outcomes = json.loads(done.stdout)
     assert len(outcomes) == 15
     assert set(outcomes.values()) == {"refused"}, outcomes
+
+
+_WITH_ITS_THREADS = """
+import json, os, sys, threading
+from pathlib import Path
+from memory_mcp.engines.chdb import sandbox
+from memory_mcp.engines.chdb.priority import Priority
+
+folder, secret = Path(sys.argv[1]), Path(sys.argv[2])
+os.chdir(secret.parent)
+opened = secret.open()
+priority = Priority(0, yields_when_busy=False)
+sandbox.enter(folder, readable=[])
+own = "/proc/thread-self"
+ways = {
+    "secret": lambda: secret.read_text(),
+    "secret by the root": lambda: Path(f"{own}/root{secret}").read_text(),
+    "secret by the working directory": lambda: Path(f"{own}/cwd/{secret.name}").read_text(),
+    "secret by an open file": lambda: Path(f"{own}/fd/{opened.fileno()}").read_text(),
+    "writing": lambda: Path(f"{own}/comm").write_text("x"),
+    "another process": lambda: Path(f"/proc/{os.getppid()}/task/{os.getppid()}/environ").read_bytes(),
+    "times": lambda: Path(f"{own}/schedstat").read_text(),
+}
+outcomes = {}
+
+
+def attempt() -> None:
+    for name, way in ways.items():
+        try:
+            way()
+            outcomes[name] = "possible"
+        except OSError:
+            outcomes[name] = "refused"
+
+
+thread = threading.Thread(target=attempt)
+thread.start()
+thread.join()
+print(json.dumps(outcomes))
+"""
+
+
+@pytest.mark.skipif(landlock.version() == 0, reason="the kernel has no Landlock")
+def test_a_sandboxed_process_reads_the_times_of_its_threads_and_nothing_else_through_them(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    done = subprocess.run(
+        [sys.executable, "-c", _WITH_ITS_THREADS, tmp_path / "inside", secret],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    outcomes = json.loads(done.stdout)
+    assert outcomes.pop("times") == "possible"
+    assert len(outcomes) == 6
+    assert set(outcomes.values()) == {"refused"}, outcomes
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the times of threads are in /proc")
+def test_an_engine_reads_the_times_of_its_threads(tmp_path: Path) -> None:
+    """If it may not, it throws in each thread that takes up a statement."""
+    engine = EngineConnections(tmp_path / "portal", {"max_execution_time": 5})
+    engine.run("SELECT 1")
+    (row,) = engine.rows("SELECT count() AS found FROM system.events WHERE event = 'OSCPUVirtualTimeMicroseconds'")
+    engine.end_engine()
+    assert row["found"]

@@ -1,55 +1,36 @@
 """A portal in one file: a ClickHouse backup as tar, with a list of its contents and the SHA-256 of each part.
 
-RESTORE runs every statement in the file, also one that makes a view over local files, and checks no checksums. So a
-file is checked completely before it is restored.
+RESTORE checks no checksums, so this reads through a whole file before it is restored. `archive_statements` checks the
+statements in it.
 """
 
 import io
 import json
 import re
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from posixpath import normpath
-from typing import IO, Any
-from xml.etree import ElementTree
+from typing import IO, Any, NamedTuple
 
-from memory_mcp.engines.chdb.sql_policy import Functions, SyntaxNode, nodes_of
 from memory_mcp.errors import Invalid
 
 MANIFEST = "mcp-portal.json"
 FORMAT = "memory-mcp-portal/1"
 MAX_PARTS = 100_000
 MAX_MANIFEST_BYTES = 32 * 1024 * 1024
-MAX_CONTENTS_BYTES = 32 * 1024 * 1024  # of the engine's own list of contents
-MAX_STATEMENT_BYTES = 1024 * 1024
 MAX_PATH_BYTES = 4096
 CHUNK_BYTES = 1024 * 1024
 _MAX_PLAIN_BYTES = 8**11  # a size that fits into a tar header in digits
 _PATH_OR_SIZE = re.compile(rb"([1-9][0-9]{0,4}) (path|size)=([^\n]+)\n")  # a record of a pax header
-_LISTED = re.compile(r"(metadata|data)(/[A-Za-z0-9_%-][A-Za-z0-9_.%-]*)+")  # the part of the file that RESTORE reads
-_ENGINES = {"MergeTree"}
-# The parts of a plain table's statement. Anything else could drop, refuse or change rows that are written later.
-_IN_STORAGE = {"type", "engine", "order_by", "primary_key", "settings"}
-_IN_COLUMNS = {"type", "columns"}
-_IN_COLUMN = {"type", "name", "data_type", "default_specifier", "default_expression", "comment"}
-_SETTINGS = {"index_granularity"}
-_IN_DEFAULTS = {"generateUUIDv4", "generateUUIDv7", "now", "now64", "today"}
-_NOT_A_TABLE = (
-    *("is_ordinary_view", "is_materialized_view", "is_dictionary", "is_window_view", "is_refreshable_view"),
-    *("select", "as_table", "as_table_function", "dictionary", "targets", "refresh_strategy", "has_attach_from_path"),
-)
-_NOT_IN_A_TABLE = {"Subquery", "SelectQuery", "SelectWithUnionQuery", "TableIdentifier"}
 
 
 class DamagedArchive(Invalid):
     """The file is not a portal, or was changed after it was made. The message says how."""
 
 
-@dataclass(frozen=True)
-class _Part:
+class ArchivePart(NamedTuple):
     """Where the content of a file in the archive lies."""
 
     name: str
@@ -57,10 +38,10 @@ class _Part:
     size: int
 
 
-def seal(path: Path | str, about: dict[str, Any]) -> None:
-    """Add the list to a backup the engine has just made."""
+def seal(path: Path | str, about: Mapping[str, Any], check: Callable[[], None] = lambda: None) -> None:
+    """Add the list to a backup the engine has just made. `check` is called again and again meanwhile, and may raise."""
     with Path(path).open("rb") as file:
-        manifest = {"format": FORMAT, **about, "sha256": _digests(file, _parts(file))}
+        manifest = {"format": FORMAT, **about, "sha256": _digests(file, parts_of(file), check)}
     manifest["seal"] = _seal(manifest)
     text = json.dumps(manifest, ensure_ascii=False, indent=1).encode()
     with tarfile.open(path, "a") as archive:
@@ -74,9 +55,9 @@ def manifest(path: Path | str) -> dict[str, Any]:
     part was changed."""
     try:
         with Path(path).open("rb") as file:
-            parts = _parts(file)
+            parts = parts_of(file)
             _check_end(file, parts)
-            manifest = json.loads(_read(file, parts, MANIFEST, MAX_MANIFEST_BYTES))
+            manifest = json.loads(read_part(file, parts, MANIFEST, MAX_MANIFEST_BYTES))
             digests = _digests(file, parts)
     except (tarfile.TarError, ValueError, RecursionError, OSError, EOFError) as exc:
         raise DamagedArchive("This is not a portal file, or not all of it is there.") from exc
@@ -94,14 +75,14 @@ def verify(path: Path | str) -> None:
     manifest(path)
 
 
-def _parts(file: IO[bytes]) -> dict[str, _Part]:
+def parts_of(file: IO[bytes]) -> dict[str, ArchivePart]:
     """The parts of a file by name, as its headers list them. Their contents are not read.
 
     Raises DamagedArchive for entries that no engine writes: sparse files, links, devices, headers for the whole
     file, and a part beyond the end of the file.
     """
     length = file.seek(0, io.SEEK_END)
-    parts: dict[str, _Part] = {}
+    parts: dict[str, ArchivePart] = {}
     extended: dict[str, str] = {}
     offset = 0
     while (entry := _header(file, offset)) is not None:
@@ -122,14 +103,14 @@ def _parts(file: IO[bytes]) -> dict[str, _Part]:
     return parts
 
 
-def _part(entry: tarfile.TarInfo, offset: int, extended: Mapping[str, str], length: int) -> _Part:
+def _part(entry: tarfile.TarInfo, offset: int, extended: Mapping[str, str], length: int) -> ArchivePart:
     name, size = extended.get("path", entry.name), int(extended.get("size", entry.size))
     is_plain_path = name == normpath(name).lstrip("/") and not name.startswith("..")
     if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or not is_plain_path:
         raise DamagedArchive(f"This portal file holds {name[:200]!r}, which no portal does.")
     if not 0 <= size <= length - offset:
         raise DamagedArchive("Not all of this portal file is there.")
-    return _Part(name, offset, size)
+    return ArchivePart(name, offset, size)
 
 
 def _header(file: IO[bytes], offset: int) -> tarfile.TarInfo | None:
@@ -157,7 +138,7 @@ def _extended(file: IO[bytes], entry: tarfile.TarInfo) -> dict[str, str]:
     return fields
 
 
-def _check_end(file: IO[bytes], parts: Mapping[str, _Part]) -> None:
+def _check_end(file: IO[bytes], parts: Mapping[str, ArchivePart]) -> None:
     """Raises DamagedArchive unless a file ends like the files of this program: with zeros up to the end of a tar
     record."""
     end = max((_padded(part.offset + part.size) for part in parts.values()), default=0)
@@ -177,19 +158,22 @@ def _seal(manifest: Mapping[str, Any]) -> str:
     return sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
-def _digests(file: IO[bytes], parts: Mapping[str, _Part]) -> dict[str, str]:
+def _digests(
+    file: IO[bytes], parts: Mapping[str, ArchivePart], check: Callable[[], None] = lambda: None
+) -> dict[str, str]:
     """The SHA-256 of each part but the list itself."""
-    return {name: _digest(file, part) for name, part in parts.items() if name != MANIFEST}
+    return {name: _digest(file, part, check) for name, part in parts.items() if name != MANIFEST}
 
 
-def _digest(file: IO[bytes], part: _Part) -> str:
+def _digest(file: IO[bytes], part: ArchivePart, check: Callable[[], None]) -> str:
     digest = sha256()
     for chunk in _chunks(file, part):
         digest.update(chunk)
+        check()
     return digest.hexdigest()
 
 
-def _chunks(file: IO[bytes], part: _Part) -> Iterator[bytes]:
+def _chunks(file: IO[bytes], part: ArchivePart) -> Iterator[bytes]:
     file.seek(part.offset)
     left = part.size
     while left:
@@ -200,91 +184,9 @@ def _chunks(file: IO[bytes], part: _Part) -> Iterator[bytes]:
         yield chunk
 
 
-def check_statements(path: Path, parse: Callable[[str], SyntaxNode], functions: Functions) -> None:
-    """Raises DamagedArchive unless the file makes plain tables and nothing else."""
-    with path.open("rb") as file:
-        parts = _parts(file)
-        for name, part in _contents(_read(file, parts, ".backup", MAX_CONTENTS_BYTES)).items():
-            if name.startswith("metadata/"):
-                text = _read(file, parts, part, MAX_STATEMENT_BYTES).decode("utf-8", "replace")
-                check_statement(name, parse(text), functions)
-
-
-def _read(file: IO[bytes], parts: Mapping[str, _Part], name: str, max_bytes: int) -> bytes:
+def read_part(file: IO[bytes], parts: Mapping[str, ArchivePart], name: str, max_bytes: int) -> bytes:
     if name not in parts:
         raise DamagedArchive("Not all of this portal file is there.")
     if parts[name].size > max_bytes:
         raise DamagedArchive(f"{name} in this portal file is too large.")
     return b"".join(_chunks(file, parts[name]))
-
-
-def _contents(text: bytes) -> dict[str, str]:
-    """The part that holds each file that RESTORE will read, by name. Equal files share one part.
-
-    Raises DamagedArchive for an incremental backup, for a name that is listed twice (RESTORE uses the first), and for
-    names that a portal of one machine does not have: RESTORE looks in shards/ before metadata/.
-    """
-    if b"<!" in text or b"<?" in text:
-        raise DamagedArchive("This portal file's list of contents is not plain XML.")
-    try:
-        root = ElementTree.fromstring(text)  # noqa: S314  # no entities: see above
-    except ElementTree.ParseError as exc:
-        raise DamagedArchive("This portal file's list of contents cannot be read.") from exc
-    if root.find("base_backup") is not None or any(one.find("use_base") is not None for one in root.iter("file")):
-        raise DamagedArchive("This portal file needs another file. Export it whole.")
-    contents: dict[str, str] = {}
-    for file in root.iter("file"):
-        name = file.findtext("name", "")
-        tags = [part.tag for part in file]
-        if name in contents or len(tags) != len(set(tags)):
-            raise DamagedArchive(f"This portal file lists {name!r} twice.")
-        if not _LISTED.fullmatch(name):
-            raise DamagedArchive(f"This portal file lists {name!r}, which no portal does.")
-        contents[name] = file.findtext("data_file") or name
-    return contents
-
-
-def _is_plain(tree: SyntaxNode) -> bool:
-    """Whether a table has only columns, a sort order, and defaults that are values, ids or times."""
-    storage, columns = tree.get("storage") or {}, tree.get("columns_list") or {}
-    declared = (columns.get("columns") or {}).get("children") or []
-    settings = {change["name"] for change in (storage.get("settings") or {}).get("changes", ())}
-    defaults = (node for column in declared for node, _ in nodes_of(column.get("default_expression") or {}))
-    return (
-        _has_only(storage, _IN_STORAGE)
-        and _has_only(columns, _IN_COLUMNS)
-        and settings <= _SETTINGS
-        and all(_has_only(column, _IN_COLUMN) for column in declared)
-        and all(column.get("default_specifier") in (None, "DEFAULT") for column in declared)
-        and all(node["name"] in _IN_DEFAULTS for node in defaults if node.get("type") == "Function")
-    )
-
-
-def _has_only(node: SyntaxNode, names: Set[str]) -> bool:
-    return {name for name, value in node.items() if value} <= names
-
-
-def check_statement(name: str, tree: SyntaxNode, functions: Functions) -> None:
-    """Raises DamagedArchive unless a statement, by its name in a backup, makes a plain table or the database itself."""
-    if tree.get("type") != "CreateQuery":
-        raise DamagedArchive(f"{name} in this portal file makes something else than a table.")
-    engine = ((tree.get("storage") or {}).get("engine") or {}).get("name")
-    if name.count("/") == 1:  # the database itself
-        if engine not in ("Atomic", None):
-            raise DamagedArchive(f"{name} in this portal file is not a plain database.")
-        return
-    if engine not in _ENGINES or any(tree.get(kind) for kind in _NOT_A_TABLE):
-        raise DamagedArchive(f"{name} in this portal file is not a plain table.")
-    if not _is_plain(tree):
-        raise DamagedArchive(f"{name} in this portal file is not a plain table.")
-    for node, key in nodes_of(tree):
-        kind = node.get("type")
-        if kind in _NOT_IN_A_TABLE and key not in ("table", "database"):
-            raise DamagedArchive(f"{name} in this portal file reads from elsewhere.")
-        if kind == "Function" and key != "engine" and not functions.allow(node["name"]):
-            raise DamagedArchive(f"{name} in this portal file calls {node['name']!r}.")
-        is_type = key == "data_type" or str(kind).endswith(
-            "DataType"
-        )  # the type of a column, or a type inside that one
-        if is_type and not functions.types.allow(str(node.get("name"))):
-            raise DamagedArchive(f"{name} in this portal file has a column of the type {node.get('name')!r}.")

@@ -125,7 +125,8 @@ class Broker:
             case "run afresh":
                 return engine.run_on_new_connection(client, sql, stops=request["stops"])
             case "back up":
-                return engine.back_up(client, sql, request["path"], request["bytes_per_s"], stops=request["stops"])
+                file = request["path"], request["bytes_per_s"], request["about"]
+                return engine.back_up(client, sql, *file, stops=request["stops"])
             case "export":
                 target = request["path"], request["format"]
                 return engine.export(client, sql, *target, request["limits"], request["bytes_per_s"])

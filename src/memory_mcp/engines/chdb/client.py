@@ -16,6 +16,7 @@ from memory_mcp.engines.chdb.process import EngineProcess, EngineRules, is_runni
 from memory_mcp.engines.portal_engine import (
     CANCEL_CHECK_INTERVAL_S,
     MAX_ATTEMPTS,
+    MAX_BACKUP_S,
     MAX_COUNT_S,
     MAX_STATEMENT_S,
     EngineInterrupted,
@@ -105,9 +106,10 @@ class EngineConnections(PortalEngine):
     def run_on_new_connection(self, sql: str) -> None:
         self._run_statement({"op": "run afresh", "sql": sql})
 
-    def back_up(self, sql: str, path: str, *, is_paced: bool) -> None:
+    def back_up(self, sql: str, path: str, *, is_paced: bool, about: Mapping[str, Any] | None = None) -> None:
         rate = self._rules.export_bytes_per_s if is_paced else None
-        self._run_statement({"op": "back up", "sql": sql, "path": path, "bytes_per_s": rate})
+        request = {"op": "back up", "sql": sql, "path": path, "bytes_per_s": rate, "about": about}
+        self._run_statement(request, MAX_BACKUP_S)
 
     def check_archive(self, name: str) -> None:
         self._run_statement({"op": "check archive", "name": name})
@@ -131,9 +133,9 @@ class EngineConnections(PortalEngine):
                     is_requested = True
             time.sleep(POLL_INTERVAL_S)
 
-    def _run_statement(self, header: dict[str, Any]) -> None:
+    def _run_statement(self, header: dict[str, Any], timeout_s: int = MAX_STATEMENT_S) -> None:
         with self._statement_slot():
-            self._request(header, MAX_STATEMENT_S)
+            self._request(header, timeout_s)
 
     def _request(
         self, header: dict[str, Any], timeout_s: int, data: bytes = b"", field: str | None = None, *, once: bool = False

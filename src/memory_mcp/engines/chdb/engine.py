@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.engines.chdb import archive, frames, sql_policy
+from memory_mcp.engines.chdb import archive, archive_statements, frames, sql_policy
 from memory_mcp.engines.chdb.connections import ChdbConnection, Reader
 from memory_mcp.engines.chdb.deadlines import EngineClient
 from memory_mcp.engines.chdb.paced_file import WriteRate, open_paced
@@ -98,19 +98,30 @@ class Engine:
             client.check_waiting()
             return connection.run(sql, {})
 
-    def back_up(self, client: EngineClient, sql: str, path: str, bytes_per_s: int | None, *, stops: bool) -> bytes:
-        """Run a BACKUP to a file in staging, on a connection of its own: after others it fails on theirs.
+    def back_up(
+        self,
+        client: EngineClient,
+        sql: str,
+        path: str,
+        bytes_per_s: int | None,
+        about: Mapping[str, Any] | None,
+        *,
+        stops: bool,
+    ) -> bytes:
+        """Run a BACKUP to a file in staging, on a connection of its own: after others it fails on theirs. With `about`
+        it is sealed as a portal file.
 
         It changes nothing, so other statements go on beside it. It is written at the rate of exports, unless that is
         None or all of it fits into what exports may write at once.
         """
-        with (
-            ChdbConnection(partial(self._connect, client.tag if stops else "")) as connection,
-            self._staging(client, path),
-        ):
-            if bytes_per_s and self._exported.delay_s(self._portal_bytes(), bytes_per_s):
-                connection.run(f"SET max_backup_bandwidth = {int(bytes_per_s)}", {})
-            return connection.run(sql, {})
+        with self._staging(client, path):
+            with ChdbConnection(partial(self._connect, client.tag if stops else "")) as connection:
+                if bytes_per_s and self._exported.delay_s(self._portal_bytes(), bytes_per_s):
+                    connection.run(f"SET max_backup_bandwidth = {int(bytes_per_s)}", {})
+                answer = connection.run(sql, {})
+            if about is not None:
+                archive.seal(self._staged(path), about, client.check_waiting if stops else lambda: None)
+            return answer
 
     def _portal_bytes(self) -> int:
         sql = "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = {name:String}"
@@ -203,7 +214,9 @@ class Engine:
     def check_archive(self, name: str) -> bytes:
         """Raises archive.DamagedArchive unless a staged portal file makes plain tables only."""
         try:
-            archive.check_statements(self._folder / "staging" / name, self._inspector.parse, self._checks.functions)
+            archive_statements.check_statements(
+                self._folder / "staging" / name, self._inspector.parse, self._checks.functions
+            )
         except sql_policy.QueryRefused as exc:
             raise archive.DamagedArchive("This portal file holds a statement that cannot be read.") from exc
         return b""
@@ -219,7 +232,7 @@ class Engine:
                 tree = self._inspector.parse(made["create_table_query"])
             except sql_policy.QueryRefused as exc:
                 raise archive.DamagedArchive("This portal file holds a statement that cannot be read.") from exc
-            archive.check_statement(f"metadata/portal/{made['name']}", tree, self._checks.functions)
+            archive_statements.check_statement(f"metadata/portal/{made['name']}", tree, self._checks.functions)
         return b""
 
     def _connect(self, tag: str = "") -> Any:

@@ -81,7 +81,7 @@ class ServerEngine(PortalEngine):
     def run_on_new_connection(self, sql: str) -> None:
         raise _unsupported()
 
-    def back_up(self, sql: str, path: str, *, is_paced: bool) -> None:
+    def back_up(self, sql: str, path: str, *, is_paced: bool, about: Mapping[str, Any] | None = None) -> None:
         raise _unsupported()
 
     def check_archive(self, name: str) -> None:

@@ -35,13 +35,13 @@ def import_archive(target: ImportTarget, source: SourceFile, only: str | None) -
         if only is not None and only not in found:
             raise NotFound(f"table: the file has no table {only!r}. It has: {', '.join(found)}.", field="table")
         chosen = {name: columns for name, columns in found.items() if only in (None, name)}
-        known = {table.name: table for table in storage.tables(engine)}
-        target.check_conflicts(chosen, known)
-        extended = known if target.on_conflict == "append" else {}
+        target.check_conflicts(chosen, target.tables)
+        extended = target.tables if target.on_conflict == "append" else {}
         for name, columns in chosen.items():
             _check_table(stopping, name, columns, extended.get(name))
-        for name in chosen:
-            storage.rewrite_dynamic_columns(stopping, RESTORED, name)
+        for name, columns in chosen.items():
+            if storage.has_dynamic_columns(columns.values()):
+                storage.rewrite_dynamic_columns(stopping, RESTORED, name)
         counts = {name: storage.row_count(engine, name, RESTORED) for name in chosen}
         staged = [_stage_table(target, stopping, name, columns, extended.get(name)) for name, columns in chosen.items()]
         about = _labels_of_file(stopping)

@@ -4,7 +4,7 @@ import math
 import shutil
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from hashlib import file_digest
@@ -12,7 +12,6 @@ from pathlib import Path, PurePath
 
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.cancellation import check_not_cancelled
-from memory_mcp.engines.chdb import archive
 from memory_mcp.engines.portal_engine import EngineError, PortalEngine
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.portals import address as addresses
@@ -26,7 +25,7 @@ from memory_mcp.families.portals.exports import UNFINISHED, QuotaFolder
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.families.portals.import_context import staged_file
 from memory_mcp.families.portals.limits import TransferLimits
-from memory_mcp.families.portals.model import Exported, FileFormat, Piece, Table
+from memory_mcp.families.portals.model import Exported, FileFormat, Piece, Table, TableSize
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table
 from memory_mcp.families.portals.query_errors import query_error
 from memory_mcp.families.portals.transfer_folders import (
@@ -39,7 +38,7 @@ from memory_mcp.families.portals.transfer_folders import (
 )
 from memory_mcp.progress import ReportProgress
 
-POLL_INTERVAL_S = 0.02  # between two checks that a backup has begun
+POLL_INTERVAL_S = 0.05  # between two checks that a backup has begun: a small one is done by then
 
 
 class FileExports:
@@ -177,55 +176,39 @@ class FileExports:
         cancelled: threading.Event | None = None,
         *,
         is_paced: bool,
-    ) -> list[Table]:
-        """A whole portal in a sealed file, as it is at one moment. Returns its tables."""
-        size = sum(table.bytes for table in storage.tables(engine))
-        cancellable = engine.cancellable(cancelled)
-        with cancellable.export_slot(), archive_worker(path, size, cancelled) as worker:
-            worker.start()  # it gets ready while the engine writes
-            write = partial(storage.back_up, cancellable, str(path), is_paced=is_paced)
-            tables, about = self._back_up(folder, engine, path, max_bytes, write)
-            worker.call(archive.seal, path, {"metadata": about, "tables": {table.name: table.rows for table in tables}})
-        _check_size(path.stat().st_size, max_bytes)
-        return tables
-
-    def _back_up(
-        self,
-        folder: PortalFolder,
-        engine: PortalEngine,
-        path: Path,
-        max_bytes: float,
-        write: Callable[[], None],
-    ) -> tuple[list[Table], dict[str, str]]:
-        """Write a portal to a file, in the engine. Returns its tables and its metadata.
+    ) -> list[TableSize]:
+        """A whole portal in a sealed file, as it is at one moment. Returns its tables.
 
         The portal is locked until the engine has noted what it writes, so that a long export delays no write.
         """
+        cancellable = engine.cancellable(cancelled)
         try:
-            with ThreadPoolExecutor(1) as thread:
+            with cancellable.export_slot(), ThreadPoolExecutor(1) as thread:
                 with folder.existing_write_lock():
-                    tables, about = self._prepare_backup(folder, engine)
+                    tables, metadata = self._prepare_backup(folder, engine)
                     _check_size(sum(table.bytes for table in tables), max_bytes)
-                    written = thread.submit(write)
-                    while not (written.done() or storage.has_begun_backup(engine, str(path))):
-                        wait([written], POLL_INTERVAL_S)
+                    about = {"metadata": metadata, "tables": {table.name: table.rows for table in tables}}
+                    written = thread.submit(storage.back_up, cancellable, str(path), is_paced=is_paced, about=about)
+                    while not (_is_done_soon(written) or storage.has_begun_backup(engine, str(path))):
+                        continue
                 written.result()
         except EngineError as exc:
             raise Unavailable("The engine cannot write this portal to a file. Look at the log, or try again.") from exc
-        return tables, about
+        _check_size(path.stat().st_size, max_bytes)
+        return tables
 
-    def _prepare_backup(self, folder: PortalFolder, engine: PortalEngine) -> tuple[list[Table], dict[str, str]]:
+    def _prepare_backup(self, folder: PortalFolder, engine: PortalEngine) -> tuple[list[TableSize], dict[str, str]]:
         """Finish or remove what is half done in a locked portal. Returns its tables and its metadata."""
         self._registry.finish_import(folder, engine)
         storage.drop_unfinished(engine)
-        checksum, about = storage.checksum(engine), storage.metadata(engine)
-        if about.get("mcp.checksum") != checksum:
-            storage.set_metadata(engine, {"mcp.checksum": checksum})
-            about["mcp.checksum"] = checksum
         storage.remove_deleted_rows(engine)
-        return storage.tables(engine), about
+        checksum, metadata = storage.checksum(engine), storage.metadata(engine)
+        if metadata.get("mcp.checksum") != checksum:
+            storage.set_metadata(engine, {"mcp.checksum": checksum})
+            metadata["mcp.checksum"] = checksum
+        return storage.table_sizes(engine), metadata
 
-    def back_up(self, folder: PortalFolder, target: Path, *, is_paced: bool) -> list[Table]:
+    def back_up(self, folder: PortalFolder, target: Path, *, is_paced: bool) -> list[TableSize]:
         """Write a whole portal to a new file, as it is at one moment, while servers go on. Returns its tables."""
         engine = self._registry.engine(folder)
         with staged_file(folder, ENDINGS["db"]) as path:
@@ -299,6 +282,12 @@ def _only_table(tables: Sequence[Table], name: str | None) -> Table:
     if len(tables) > 1:  # several are a zip, unless another call has just created one
         raise Invalid("table: another table was just created. Name a table, or try again for all.", field="table")
     return tables[0]
+
+
+def _is_done_soon(written: Future[None]) -> bool:
+    """Whether it is done before the next look. That spares most backups all questions to the engine."""
+    wait([written], POLL_INTERVAL_S)
+    return written.done()
 
 
 def _check_size(size: int, max_bytes: float) -> None:

@@ -30,7 +30,15 @@ from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.import_context import ImportTarget, SourceFile, staged_file
 from memory_mcp.families.portals.journal_items import import_writes, portal_write
 from memory_mcp.families.portals.limits import ImportBudget, ImportLimits, TransferLimits
-from memory_mcp.families.portals.model import NO_CHOICES, ColumnChoices, FileFormat, ImportPreview, OnConflict, Received
+from memory_mcp.families.portals.model import (
+    NO_CHOICES,
+    ColumnChoices,
+    FileFormat,
+    ImportPreview,
+    OnConflict,
+    Received,
+    Table,
+)
 from memory_mcp.families.portals.portal_registry import PortalRegistry, labels_in, writable
 from memory_mcp.families.portals.record_writer import notice_of
 from memory_mcp.families.portals.transfer_folders import ENDINGS, ZIP, RunningTransfers, TransferFolders, archive_worker
@@ -80,7 +88,8 @@ class FileImports:
             report_progress("The file is there.", 1, 3)
             with self._open_target(caller, folder, file, on_conflict) as target:
                 counts, notices = _load(target, folder, file, name, choices, packed)
-                written = import_writes(folder.address, counts, target.former, replaces=target.replaces)
+                former = {name: known.rows for name, known in target.tables.items()}
+                written = import_writes(folder.address, counts, former, replaces=target.replaces)
                 self._registry.journal_of_writes.record(caller, *written)
             count = sum(counts.values())
             uploads.delete(self._folders.imports(caller)[0], source)
@@ -138,10 +147,10 @@ class FileImports:
         with folder.write_lock():
             check_not_cancelled(file.cancelled)
             engine = self._registry.open(folder)
-            former = {table.name: table.rows for table in self._registry.described_tables(folder, engine)}
+            tables = {table.name: table for table in self._registry.described_tables(folder, engine)}
             with self._registry.changing(caller, folder, engine):
                 how = on_conflict or ("refuse" if file.format == "db" else "append")
-                yield self._target(folder, engine, how, former)
+                yield self._target(folder, engine, how, tables)
 
     def _check_engine(self) -> None:
         """Raises Unavailable where engines cannot read files of this machine."""
@@ -159,12 +168,12 @@ class FileImports:
         return {only: files[only]}
 
     def _target(
-        self, folder: PortalFolder, engine: PortalEngine, on_conflict: OnConflict, former: Mapping[str, int]
+        self, folder: PortalFolder, engine: PortalEngine, on_conflict: OnConflict, tables: Mapping[str, Table]
     ) -> ImportTarget:
         return ImportTarget(
             engine,
             on_conflict,
-            former,
+            tables,
             self._registry.record_schema,
             lambda tables: self._registry.rename_staged(folder, engine, tables),
             lambda about: self._registry.set_missing_labels(folder, engine, about),

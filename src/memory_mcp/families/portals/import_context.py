@@ -15,7 +15,7 @@ from memory_mcp.families.portals import storage
 from memory_mcp.families.portals.folders import PortalFolder
 from memory_mcp.families.portals.journal import StagedTable
 from memory_mcp.families.portals.limits import ImportBudget
-from memory_mcp.families.portals.model import FileFormat, OnConflict
+from memory_mcp.families.portals.model import FileFormat, OnConflict, Table
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ImportTarget:
 
     engine: PortalEngine
     on_conflict: OnConflict  # what to do with tables that exist
-    former: Mapping[str, int]  # how many rows the tables have that exist
+    tables: Mapping[str, Table]  # those that exist, by name
     record_schema: Callable[[PortalEngine, str], None]  # of a table that was created or changed
     rename_staged: Callable[[Sequence[StagedTable]], None]
     set_missing_labels: Callable[[Mapping[str, str]], None]  # from the metadata of a portal file

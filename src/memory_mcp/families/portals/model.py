@@ -48,6 +48,15 @@ class FileSize:
 
 
 @dataclass(frozen=True)
+class TableSize:
+    """How large a table of a portal is on the disk."""
+
+    name: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Labels:
     """A portal's name and description for people; empty if it has none."""
 

@@ -78,7 +78,7 @@ def load(
     """Add the records of a prepared file to a table, which is made if it is missing: all of them or none. Returns how
     many records the table got, and notices."""
     target.drop_leftovers()
-    known = next((one for one in storage.tables(target.engine) if one.name == table), None)
+    known = target.tables.get(table)
     target.check_conflicts([table], [table] if known else [])
     extended = None if target.replaces else known
     columns = _inspect(source.limited_engine(target.engine), source, choices, table, extended)
@@ -105,9 +105,8 @@ def load_zip(
     """Add the records of all files of a zip, or of none. `files` has the file of each table. Returns how many records
     each table got, and notices."""
     target.drop_leftovers()
-    known = {table.name: table for table in storage.tables(target.engine)}
-    target.check_conflicts(files, known)
-    extended = known if target.on_conflict == "append" else {}
+    target.check_conflicts(files, target.tables)
+    extended = target.tables if target.on_conflict == "append" else {}
     counts: dict[str, int] = {}
     staged, notices, budget = [], [], archive.budget
     try:

@@ -1,8 +1,9 @@
 """A whole portal as one file: written, restored beside the portal, and moved into it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import Any
 from uuid import uuid4
 
 from memory_mcp.engines.chdb.parameters import literal
@@ -40,9 +41,10 @@ def remove_deleted_rows(engine: PortalEngine) -> None:
         _apply_deleted_mask(engine, row["table"])
 
 
-def back_up(engine: PortalEngine, path: str, *, is_paced: bool) -> None:
-    """Write the whole portal to one file, as it is at one moment soon after the start (`has_begun_backup`)."""
-    engine.back_up(f"BACKUP DATABASE portal TO File({literal(path)})", path, is_paced=is_paced)
+def back_up(engine: PortalEngine, path: str, *, is_paced: bool, about: Mapping[str, Any] | None = None) -> None:
+    """Write the whole portal to one file, as it is at one moment soon after the start (`has_begun_backup`). With
+    `about`, which the file then says of itself, it is sealed."""
+    engine.back_up(f"BACKUP DATABASE portal TO File({literal(path)})", path, is_paced=is_paced, about=about)
 
 
 def has_begun_backup(engine: PortalEngine, path: str) -> bool:
@@ -65,6 +67,11 @@ def restored_tables(engine: PortalEngine, database: str) -> dict[str, dict[str, 
     for row in rows:
         found.setdefault(row["table"], {})[row["name"]] = row["type"]
     return found
+
+
+def has_dynamic_columns(types: Iterable[str]) -> bool:
+    """Whether one of these types lets each value have its own type."""
+    return any(map(_DYNAMIC_TYPE.search, types))
 
 
 def rewrite_dynamic_columns(engine: PortalEngine, database: str, table: str) -> None:
@@ -111,20 +118,28 @@ def restored_size(engine: PortalEngine, database: str) -> FileSize:
     columns which a part does not have."""
     (row,) = engine.rows(
         f"""
-        WITH parts AS (SELECT * FROM system.parts WHERE active AND database = '{database}'),
-        (
-            SELECT sum(parts.rows * length(columns.default_expression))
-            FROM parts INNER JOIN system.columns AS columns
-            ON columns.database = parts.database AND columns.table = parts.table
-            WHERE (parts.table, parts.name, columns.name) NOT IN
-            (SELECT table, name, column FROM system.parts_columns WHERE active AND database = '{database}')
-        ) AS default_bytes
-        SELECT 0 AS columns, toUInt64(sum(rows)) AS rows,
-        toUInt64(sum(data_uncompressed_bytes) + ifNull(default_bytes, 0)) AS bytes FROM parts
+        SELECT 0 AS columns, toUInt64(sum(rows)) AS rows, toUInt64(sum(data_uncompressed_bytes)) AS bytes,
+        (SELECT count() FROM system.columns WHERE database = '{database}' AND default_expression <> '') AS defaults
+        FROM system.parts WHERE active AND database = '{database}'
         SETTINGS output_format_json_quote_64bit_integers = 0
         """
     )
-    return FileSize(**row)
+    default_bytes = _default_bytes(engine, database) if row.pop("defaults") else 0
+    return FileSize(**{**row, "bytes": row["bytes"] + default_bytes})
+
+
+def _default_bytes(engine: PortalEngine, database: str) -> int:
+    (row,) = engine.rows(
+        f"""
+        SELECT toUInt64(sum(parts.rows * length(columns.default_expression))) AS bytes
+        FROM (SELECT * FROM system.parts WHERE active AND database = '{database}') AS parts
+        INNER JOIN system.columns AS columns ON columns.database = parts.database AND columns.table = parts.table
+        WHERE (parts.table, parts.name, columns.name) NOT IN
+        (SELECT table, name, column FROM system.parts_columns WHERE active AND database = '{database}')
+        SETTINGS output_format_json_quote_64bit_integers = 0
+        """
+    )
+    return int(row["bytes"])
 
 
 def is_whole(engine: PortalEngine, table: str, database: str | None = None) -> bool:

@@ -11,7 +11,7 @@ from memory_mcp.engines.chdb.sql_policy import DATABASE
 from memory_mcp.engines.portal_engine import MAX_ATTEMPTS, EngineError, EngineInterrupted, PortalEngine
 from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.families.portals.inference import KEY, WELL_KNOWN
-from memory_mcp.families.portals.model import METADATA, Column, NewColumn, Table
+from memory_mcp.families.portals.model import METADATA, Column, NewColumn, Table, TableSize
 from memory_mcp.families.portals.storage.expressions import quote, quote_table
 
 STAGED_PREFIX = "_import_"  # of the names of tables that an import has not finished
@@ -26,17 +26,24 @@ def tables(engine: PortalEngine) -> list[Table]:
         "AND NOT startsWith(table, '_') ORDER BY table, position"
     ):
         columns.setdefault(row["table"], []).append(Column(row["name"], row["type"], bool(row["is_in_primary_key"])))
-    sizes = engine.rows(
+    # One that has come or gone between the two statements is left out.
+    return [
+        Table(size.name, size.rows, size.bytes, columns[size.name])
+        for size in table_sizes(engine)
+        if size.name in columns
+    ]
+
+
+def table_sizes(engine: PortalEngine) -> list[TableSize]:
+    """Of all tables, except the one with the portal's metadata."""
+    rows = engine.rows(
         """
         SELECT name, toUInt64(ifNull(total_rows, 0)) AS rows, toUInt64(ifNull(total_bytes, 0)) AS bytes
         FROM system.tables WHERE database = currentDatabase() AND NOT startsWith(name, '_') ORDER BY name
         SETTINGS output_format_json_quote_64bit_integers = 0
         """
     )
-    # One that has come or gone between the two statements is left out.
-    return [
-        Table(row["name"], row["rows"], row["bytes"], columns[row["name"]]) for row in sizes if row["name"] in columns
-    ]
+    return [TableSize(**row) for row in rows]
 
 
 def create_table(engine: PortalEngine, name: str, columns: Sequence[NewColumn]) -> None:
@@ -174,11 +181,16 @@ def link_rows(engine: PortalEngine, table: str, target: str) -> None:
 
 def table_uuid(engine: PortalEngine, table: str) -> str | None:
     """The id of a table, which stays when the table is renamed; None if no table has this name."""
+    return _table_uuids(engine, [table]).get(table)
+
+
+def _table_uuids(engine: PortalEngine, tables: Sequence[str]) -> dict[str, str]:
     rows = engine.rows(
-        "SELECT toString(uuid) AS uuid FROM system.tables WHERE database = currentDatabase() AND name = {table:String}",
-        {"table": table},
+        "SELECT name, toString(uuid) AS uuid FROM system.tables "
+        "WHERE database = currentDatabase() AND name IN {tables:Array(String)}",
+        {"tables": list(tables)},
     )
-    return str(rows[0]["uuid"]) if rows else None
+    return {row["name"]: row["uuid"] for row in rows}
 
 
 def rename_staged(engine: PortalEngine, staged: str, uuid: str, table: str) -> None:
@@ -186,16 +198,17 @@ def rename_staged(engine: PortalEngine, staged: str, uuid: str, table: str) -> N
 
     Does nothing if the staged table has its name already."""
     for _ in range(MAX_ATTEMPTS):
-        there = table_uuid(engine, table)
-        if there == uuid or table_uuid(engine, staged) != uuid:
+        there = _table_uuids(engine, [staged, table])
+        if there.get(table) == uuid or there.get(staged) != uuid:
             return
         try:
-            if there is None:
-                engine.run_once(f"RENAME TABLE {quote(staged)} TO {quote(table)}")
-            else:
+            if table in there:
                 engine.run_once(f"EXCHANGE TABLES {quote(staged)} AND {quote(table)}")
+            else:
+                engine.run_once(f"RENAME TABLE {quote(staged)} TO {quote(table)}")
         except EngineInterrupted:
             continue  # only the uuids say whether it was carried out
+        return
     raise Unavailable("The engine of this portal does not stay up. Look at the log; the next call goes on with it.")
 
 
