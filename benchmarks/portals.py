@@ -19,7 +19,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import file_digest
@@ -124,10 +124,10 @@ class Sides:
     sqlite: sqlite3.Connection
     folder: Path
 
-    def engines(self) -> list[int]:
-        """The processes of our engines."""
-        locks = (self.folder / "ours" / "portals").glob(f"*/*/{LOCK}")
-        return [json.loads(lock.read_text())["pid"] for lock in locks]
+    def engine(self, uri: str) -> int:
+        """The process of a portal's engine."""
+        lock = self.folder / "ours" / "portals" / uri.removeprefix("mem://") / LOCK
+        return int(json.loads(lock.read_text())["pid"])
 
 
 @contextmanager
@@ -185,7 +185,7 @@ def _records(count: int) -> list[dict[str, Any]]:
 
 
 def _insert(sides: Sides, records: list[dict[str, Any]], times: Times) -> None:
-    times.ours.append(_timed(lambda: sides.app.portals.write(CALLER, URI, "facts", records), sides.engines()))
+    times.ours.append(_timed(lambda: sides.app.portals.write(CALLER, URI, "facts", records), sides.engine(URI)))
     times.bare.append(_timed(lambda: sides.bare.insert(records)))
     times.sqlite.append(_timed(lambda: _insert_plain(sides.sqlite, records)))
 
@@ -201,7 +201,7 @@ def _queries(sides: Sides, sql: str, parameter_sets: list[dict[str, Any]]) -> Ti
     plain = sql.replace("{id:Int64}", ":id").replace("count()", "count(*)")
     for parameters in parameter_sets:
         query = partial(sides.app.portals.query, CALLER, URI, sql, parameters)
-        times.ours.append(_timed(query, sides.engines()))
+        times.ours.append(_timed(query, sides.engine(URI)))
         times.bare.append(_timed(lambda: sides.bare.query(sql, **parameters)))  # noqa: B023
         times.sqlite.append(_timed(lambda: sides.sqlite.execute(plain, parameters).fetchall()))  # noqa: B023
     return times
@@ -215,7 +215,7 @@ def _export(sides: Sides, format_: Any, number: int, times: Times) -> None:
             lambda: sides.app.portals.exports.export_file(
                 CALLER, URI, name, format_, table, None, lambda *progress: None
             ),
-            sides.engines(),
+            sides.engine(URI),
         )
     )
     path = _bare_file(sides, format_, number)
@@ -257,7 +257,7 @@ def _import(sides: Sides, format_: Any, number: int, times: Times) -> None:
     times.ours.append(
         _timed(
             lambda: sides.app.portals.imports.import_file(CALLER, target, name, format_, table, lambda *progress: None),
-            sides.engines(),
+            sides.engine(target),
         )
     )
     path = _bare_file(sides, format_, number)
@@ -273,18 +273,22 @@ def _import(sides: Sides, format_: Any, number: int, times: Times) -> None:
     sides.bare.run("DROP DATABASE again SYNC")
 
 
-def _timed(work: Callable[[], object], engines: Sequence[int] = ()) -> Cost:
-    """`engines` are the processes that work for this one."""
-    before, started = _processor_s(engines), time.perf_counter()
+def _timed(work: Callable[[], object], engine: int | None = None) -> Cost:
+    """`engine` is the process that works for this one."""
+    before, started = _processor_s(engine), time.perf_counter()
     work()
-    return Cost(time.perf_counter() - started, _processor_s(engines) - before)
+    return Cost(time.perf_counter() - started, _processor_s(engine) - before)
 
 
-def _processor_s(engines: Sequence[int]) -> float:
-    """What this process, its children that have ended, and these others have used. Linux only."""
+def _processor_s(engine: int | None) -> float:
+    """What this process, its children that have ended, and an engine have used. Linux only."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    others = sum(time.clock_gettime((~pid << 3) | 2) for pid in engines)  # the kernel's number for their clocks
-    return time.process_time() + children.ru_utime + children.ru_stime + others
+    used_s = time.process_time() + children.ru_utime + children.ru_stime
+    if engine is None:
+        return used_s
+    with suppress(OSError):  # it was idle for long, and has ended
+        used_s += time.clock_gettime((~engine << 3) | 2)  # the kernel's number for the clock of a process
+    return used_s
 
 
 def _print_times(measured: dict[str, Times]) -> bool:
