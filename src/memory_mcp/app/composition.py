@@ -126,10 +126,10 @@ class App:
             if one.family.housekeeping:
                 yield partial(one.family.housekeeping, one.operations)
 
-    def release_memory(self) -> None:
+    def release_unused(self) -> None:
         """Give back what the connections to unused files hold."""
         for database in list(self.databases):
-            database.release_memory()
+            database.release_unused()
 
     def close_files(self) -> None:
         """Close the databases until they are next used. While no client is connected a person may copy or replace them,

@@ -25,7 +25,7 @@ async def run(app: App) -> None:
         app.analytics.flush,
         app.access.limits.delete_unused,
         *app.housekeeping(),
-        app.release_memory,
+        app.release_unused,
         operating_system.release_free_memory,
     )
     await repeat(min(INTERVAL_S, app.settings.session_idle / 4), chores)

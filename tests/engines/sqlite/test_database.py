@@ -11,7 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memory_mcp.engines.sqlite import Database, connections, database
+from memory_mcp.engines.sqlite import Database, connections, database, sibling_files
 from memory_mcp.engines.sqlite.connections import MAX_CACHE_BYTES
 from memory_mcp.engines.sqlite.database import MAX_IDLE_READERS
 from memory_mcp.engines.sqlite.migrations import Migration, Schema
@@ -58,18 +58,40 @@ def test_an_unused_file_gives_its_memory_back_and_stays_open(db: Database, monke
         assert {stack.enter_context(db.read()).number("SELECT sum(n) FROM numbers") for _ in range(4)} == {0}
     used = apsw.memory_used()
     monkeypatch.setattr(database, "MIN_UNUSED_S", float("inf"))
-    db.release_memory()
+    db.release_unused()
     assert apsw.memory_used() == used  # it was used just now
     monkeypatch.setattr(database, "MIN_UNUSED_S", 0.0)
     with db.read() as reading:
         assert reading.number("SELECT count(*) FROM numbers") == 300_001
-        db.release_memory()
+        db.release_unused()
         assert reading.number("SELECT count(*) FROM numbers") == 300_001
     assert apsw.memory_used() < used / 2
     assert db.is_open
     with db.write() as tx:
         tx.all("INSERT INTO numbers VALUES (1)")
     assert count(db) == 300_002
+
+
+def test_the_wal_of_an_unused_file_is_emptied_when_no_call_reads_from_it(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "MIN_UNUSED_S", 0.0)
+    wal = sibling_files.wal(db.path)
+    with db.write() as tx:
+        tx.all("INSERT INTO numbers SELECT value FROM json_each(:rows)", {"rows": f"[{'0,' * 300_000}0]"})
+    with db.read() as reading:
+        assert reading.number("SELECT count(*) FROM numbers") == 300_001
+        with db.write() as tx:
+            tx.all("INSERT INTO numbers VALUES (1)")
+        db.release_unused()
+        assert wal.stat().st_size > 0
+        assert reading.number("SELECT count(*) FROM numbers") == 300_001
+    db.release_unused()
+    assert wal.stat().st_size == 0
+    with db.write() as tx:
+        tx.all("INSERT INTO numbers VALUES (2)")
+    assert count(db) == 300_003
+    assert db.path.stat().st_size > 1_000_000
 
 
 def test_a_write_is_kept_whole_or_not_at_all(db: Database) -> None:

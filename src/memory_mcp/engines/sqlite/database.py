@@ -20,7 +20,7 @@ from memory_mcp.errors import NotFound, Unavailable, Unusable
 Missing = Literal["create", "create once", "refuse"]
 MAX_REOPENS = 10  # of a file, while waiting for its lock
 MAX_IDLE_READERS = 8  # readers kept for the next call: each holds pages of the file in memory
-MIN_UNUSED_S = 5.0  # after the last call, before a file's connections give their memory back
+MIN_UNUSED_S = 5.0  # after the last call, before a file's connections give back what they hold
 
 
 class _File:
@@ -37,7 +37,7 @@ class _File:
         self._identity: tuple[object, object] = (None, None)  # of the file and of its WAL
         self._idle_lock = threading.Lock()
         self._idle: list[apsw.Connection] = []
-        self._used_at: float | None = time.monotonic()  # None: its connections have given their memory back since
+        self._used_at: float | None = time.monotonic()  # None: its connections have given back what they held since
         self._closed = False
         self.writer = connect(path, durability)
 
@@ -79,19 +79,28 @@ class _File:
         self._used_at = time.monotonic()
 
     @property
-    def holds_unused_memory(self) -> bool:
+    def is_unused(self) -> bool:
         """Whether its last call was a while ago."""
         return not self._closed and self._used_at is not None and time.monotonic() - self._used_at >= MIN_UNUSED_S
 
-    def release_memory(self) -> None:
-        """Close the readers that no call uses now, and empty the writer's cache. Call while holding the write lock."""
+    def release_unused(self) -> None:
+        """Close the readers that no call uses now, and empty the writer's cache and the WAL. Call while holding the
+        write lock."""
         self._used_at = None
         with self._idle_lock:
             idle, self._idle = self._idle, []
         for connection in idle:
             self._release(connection)
         if not self._closed:
+            self._empty_wal()
             self.writer.pragma("shrink_memory")
+
+    def _empty_wal(self) -> None:
+        """Write it into the file, unless a call or another process reads from it now: otherwise it keeps the size that
+        it had at most, 4 MB or more."""
+        self.writer.set_busy_timeout(0)
+        with suppress(apsw.BusyError):
+            _checkpoint(self.writer)
 
     def close(self) -> None:
         with self._idle_lock:
@@ -217,17 +226,14 @@ class Database:
         self._when_opened.append(callback)
         callback(self)
 
-    def release_memory(self) -> None:
-        """Give back the memory of connections that are open and had nothing to do for a while: pages of the file. The
-        file stays open."""
+    def release_unused(self) -> None:
+        """Give back what connections that are open and had nothing to do for a while hold: pages of the file in memory,
+        and the WAL on the disk. The file stays open."""
         file = self._file
-        if file.holds_unused_memory:
-            with (
-                translate_errors(self.path),
-                suppress(Unavailable),
-                self._lock.acquire(0),
-            ):  # else it is in use after all
-                file.release_memory()
+        if file.is_unused:
+            # Otherwise it is in use after all, or cannot be written, which its next call reports.
+            with suppress(Unavailable), translate_errors(self.path), self._lock.acquire(0):
+                file.release_unused()
 
     @property
     def is_open(self) -> bool:
