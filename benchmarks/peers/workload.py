@@ -4,7 +4,7 @@ import json
 import re
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -173,8 +173,14 @@ async def _measure_two_clients(installed: Installed, result: Result) -> None:
     result.two_clients = await count_kept(installed, all_facts, ids, problem)
 
 
-async def write_at_once(connection: Connection, all_facts: list[Fact], ids: dict[str, str]) -> None:
-    """Several in flight. Puts the ids of those that are acknowledged into `ids`."""
+async def write_at_once(
+    connection: Connection,
+    all_facts: list[Fact],
+    ids: dict[str, str],
+    in_flight: int = IN_FLIGHT,
+    after_each: Callable[[], None] = lambda: None,
+) -> None:
+    """Puts the ids of those that are acknowledged into `ids`."""
     waiting: Iterator[Fact] = iter(all_facts)
 
     async def write() -> None:
@@ -183,9 +189,10 @@ async def write_at_once(connection: Connection, all_facts: list[Fact], ids: dict
                 ids[fact.key], _ = await _write(connection, fact)
             except CallFailed:
                 continue
+            after_each()
 
     async with anyio.create_task_group() as group:
-        for _ in range(IN_FLIGHT):
+        for _ in range(in_flight):
             group.start_soon(write)
 
 

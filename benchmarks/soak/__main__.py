@@ -23,7 +23,7 @@ import apsw
 
 from benchmarks import empty_server
 from benchmarks.figures import introduction, load
-from benchmarks.soak import report
+from benchmarks.soak import disk, report
 from benchmarks.soak.servers import (
     NAMESPACE,
     Sample,
@@ -44,7 +44,6 @@ HTTP_CLIENTS, STDIO_CLIENTS, PAGES = 56, 8, 4
 READERS = 16  # that read everything back, at once
 LEGACY_EVERY = 8  # one HTTP client in so many shakes hands
 SECONDS = 1800.0
-DISK_INTERVAL_S = 10.0
 AGAIN_SHARE, MIN_AGAIN_S = 0.05, 30.0  # of the time, for the same work on a new server
 LOCAL, OTHER = USERS = ("local", "ann")
 EMPTY = [sys.executable, "-m", "benchmarks.empty_http"]
@@ -62,11 +61,14 @@ def main() -> None:
         empty = [_measure_empty(log, short)]
         with running_hub(folder / "hub", log) as hub:
             hub.link(data_dir)
-            with running(serve_command(data_dir), log, data_dir) as server:
+            with running(serve_command(data_dir), log) as server:
                 soaked = asyncio.run(soak(server, data_dir, keys, options.seconds))
-                resting = server.memory_at_rest()
+                resting, kinds = server.memory_at_rest(), disk.kinds(data_dir)
+            after_run = disk.AtRest(kinds, disk.history(data_dir))
+            new_directory = fill_new_directory(data_dir, folder / "new", folder, log)
+            at_rest = disk.DiskAtRest(after_run, new_directory, soaked.writes)
             empty.append(_measure_empty(log, short))
-            with running(serve_command(data_dir), log, data_dir) as server:
+            with running(serve_command(data_dir), log) as server:
                 again = max(MIN_AGAIN_S, options.seconds * AGAIN_SHARE)
                 failed = asyncio.run(work_again(server, data_dir, keys, soaked.visitors, again))
                 there, lost = asyncio.run(look_again(server, keys, soaked.visitors))
@@ -74,7 +76,7 @@ def main() -> None:
             hub.link(folder / "second")
             synced, unsynced = compare_nodes(data_dir, folder / "second", soaked.visitors)
         complaints = report.complaints(log)
-    is_flat = report.print_run(soaked, empty, there, lost, synced, memory)
+    is_flat = report.print_run(soaked, empty, there, lost, synced, memory, at_rest)
     failures = {
         "Failed": [*soaked.failed, *failed],
         "Lost": lost,
@@ -87,6 +89,25 @@ def main() -> None:
         report.CHART.write_text(report.chart(soaked), encoding="utf-8")
     if any(failures.values()) or not is_flat:
         sys.exit(1)
+
+
+def fill_new_directory(data_dir: Path, new_directory: Path, scratch: Path, log: Path) -> disk.AtRest:
+    """Bytes of a data directory that got the memories of another, at rest."""
+    keys = make_keys(new_directory)
+    disk.copy_memories(data_dir, new_directory, scratch, USERS)
+    with running(serve_command(new_directory), log) as server:
+        asyncio.run(search_once(server, keys))
+        disk.wait_for_vectors(new_directory)
+        server.memory_at_rest()
+        kinds = disk.kinds(new_directory)
+    return disk.AtRest(kinds, disk.history(new_directory))
+
+
+async def search_once(server: Server, keys: dict[str, str]) -> None:
+    """Search every family of every user: some indexes are filled by the first search."""
+    async with connected(server, keys, len(USERS)) as clients:
+        for visitor in made_visitors(clients, []):
+            await visitor.search_everything()
 
 
 def make_keys(data_dir: Path) -> dict[str, str]:
@@ -221,13 +242,9 @@ async def work(visitors: Sequence[Visitor], seconds: float) -> Record:
 
 
 async def watch(server: Server, samples: list[Sample]) -> None:
-    disk_at = 0.0
     while True:
         await asyncio.sleep(1)
-        with_disk = time.monotonic() - disk_at >= DISK_INTERVAL_S
-        if with_disk:
-            disk_at = time.monotonic()
-        samples.append(await asyncio.to_thread(server.sample, with_disk=with_disk))
+        samples.append(await asyncio.to_thread(server.sample))
 
 
 async def read_back(visitor: Visitor) -> tuple[Counter[str], list[str]]:

@@ -10,12 +10,15 @@ from pathlib import Path
 from tools.chart import STYLE
 
 from benchmarks.figures import ms, print_table
+from benchmarks.soak.disk import DiskAtRest
 from benchmarks.soak.servers import REST_S, Sample
 from benchmarks.soak.visitors import Record, Visitor
 
 MAX_GROWTH = 0.10  # of the last third of the time over the middle third
 MAX_MEMORY_RATIO = 1.10  # of a server at rest after the run, over one that was started on the same data
-MAX_DISK_RATIO = 1.25  # bytes on disk of a write in the last third over those in the middle third
+MAX_DISK_RATIO = 1.15  # bytes on the disk at rest over those of a new data directory with the same memories
+MAX_HISTORY_BYTES = 600  # on the disk, for each write
+MIN_SHOWN_BYTES = 50_000  # of a kind of file
 SHOWN = 5  # of the errors
 CHART = Path(__file__).parents[2] / "docs" / "pictures" / "soak.svg"
 PERCENTILES = (50, 95, 99)
@@ -37,6 +40,11 @@ class Soaked:
     page_changes: int
     page_visits: int
     failed: list[str]
+
+    @property
+    def writes(self) -> int:
+        """Acknowledged so far."""
+        return sum(sum(visitor.kept.acknowledged.values()) for visitor in self.visitors)
 
 
 @dataclass(frozen=True)
@@ -67,13 +75,15 @@ def print_run(
     lost: Sequence[str],
     synced: int,
     memory: MemoryAtRest,
+    disk: DiskAtRest,
 ) -> bool:
     """Whether memory, handles and disk stayed within their goals."""
     _print_calls(soaked)
     _print_speed(soaked, empty)
     _print_kept(soaked, there, lost, synced)
     is_flat = _print_growth(soaked)
-    return _print_memory_at_rest(memory) and is_flat
+    are_met = (is_flat, _print_memory_at_rest(memory), _print_disk(disk))
+    return all(are_met)
 
 
 def _print_calls(soaked: Soaked) -> None:
@@ -138,7 +148,7 @@ def _print_growth(soaked: Soaked) -> bool:
         goal = (f"<= {MAX_GROWTH:.0%}", "met" if is_met else "missed") if has_goal else ("see 5", "")
         rows.append([name, f"{first:.0f}", f"{middle:.0f}", f"{last:.0f}", f"{growth:+.1%}", *goal])
     print_table("4. Medians of each third of the time; growth is that of the last over the middle", rows)
-    return _print_disk(soaked) and is_flat
+    return is_flat
 
 
 def _print_memory_at_rest(memory: MemoryAtRest) -> bool:
@@ -160,29 +170,29 @@ def _print_memory_at_rest(memory: MemoryAtRest) -> bool:
     return is_met
 
 
-def _print_disk(soaked: Soaked) -> bool:
-    """Whether a write takes as many bytes at the end as before: what grows beside the data would show here."""
-    sizes = [sample.disk_bytes for sample in soaked.samples if sample.disk_bytes is not None]
-    if len(sizes) < 4:
-        print("  the run was too short to measure the growth of the disk")
-        return True
-    third = (len(sizes) - 1) // 3
-    grown = [sizes[(number + 1) * third] - sizes[number * third] for number in range(3)]
-    writes = [_writes_between(soaked, number / 3, (number + 1) / 3) for number in range(3)]
-    each = [size / max(1, count) / 1000 for size, count in zip(grown, writes, strict=True)]
-    is_met = each[2] <= MAX_DISK_RATIO * max(each[1], 0.001)
+def _print_disk(disk: DiskAtRest) -> bool:
+    """Whether nothing is on the disk but memories and their history."""
+    run, new = disk.after_run, disk.new_directory
+    ratio = run.without_history / new.without_history
+    history = run.history / max(1, disk.writes)
+    is_met = ratio <= MAX_DISK_RATIO and history <= MAX_HISTORY_BYTES
+    rows = [["", "MB after the run", "MB of a new directory", "ratio", "goal", ""]]
+    for kind in sorted(run.kinds.keys() | new.kinds.keys(), key=lambda kind: -run.kinds.get(kind, 0)):
+        if max(run.kinds.get(kind, 0), new.kinds.get(kind, 0)) >= MIN_SHOWN_BYTES:
+            rows.append([kind, *_both(run.kinds.get(kind, 0), new.kinds.get(kind, 0)), "", ""])
+    rows.append(["history, part of these", *_both(run.history, new.history)[:2], "", "", ""])
+    goal = (f"<= {MAX_DISK_RATIO:.2f}", "met" if ratio <= MAX_DISK_RATIO else "missed")
+    rows.append(["all but history", *_both(run.without_history, new.without_history), *goal])
+    print_table("6. Disk at rest, next to a new data directory with the same memories", rows)
     print(
-        f"  disk: {sizes[-1] / MB:.0f} MB at the end; kB for each call of a tool that writes: {each[0]:.1f}, "
-        f"{each[1]:.1f}, {each[2]:.1f} by thirds (goal: the last <= {MAX_DISK_RATIO} times the one before, "
-        f"{'met' if is_met else 'missed'})"
+        f"  a write took {run.total / max(1, disk.writes) / 1000:.2f} kB; {history / 1000:.2f} of them are history "
+        f"(goal: <= {MAX_HISTORY_BYTES / 1000:.2f}, {'met' if history <= MAX_HISTORY_BYTES else 'missed'})"
     )
     return is_met
 
 
-def _writes_between(soaked: Soaked, begin: float, end: float) -> int:
-    """Calls of tools that write, between two shares of the time."""
-    calls = soaked.record.timeline
-    return sum(is_write and begin <= at / soaked.seconds < end for at, _, is_write in calls)
+def _both(run: int, new: int) -> tuple[str, str, str]:
+    return f"{run / MB:.2f}", f"{new / MB:.2f}", f"{run / new:.2f}" if new else ""
 
 
 def chart(soaked: Soaked) -> str:

@@ -25,16 +25,14 @@ class Sample:
     server_bytes: int
     engine_bytes: int
     handles: int  # open files and connections of the server and its engines
-    disk_bytes: int | None  # of the data directory; None where it was not measured
 
 
 class Server:
     """A server process and the engines it started."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int, data_dir: Path | None) -> None:
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
         self.port = port
         self._process = process
-        self._data_dir = data_dir
 
     def cpu(self) -> float:
         """Seconds of CPU the server has used, without engines. Linux only."""
@@ -50,18 +48,10 @@ class Server:
         time.sleep(REST_S)
         return _resident(self._process.pid, with_files=False)
 
-    def sample(self, *, with_disk: bool) -> Sample:
+    def sample(self) -> Sample:
         """Linux only."""
         handles = sum(map(open_handles, (self._process.pid, *self._engines())))
-        return Sample(*self.memory(), handles, self._disk_bytes() if with_disk else None)
-
-    def _disk_bytes(self) -> int:
-        total = 0
-        for folder, _, names in os.walk(self._data_dir or ""):
-            for name in names:
-                with suppress(OSError):  # it is deleted by now
-                    total += Path(folder, name).lstat().st_blocks * 512
-        return total
+        return Sample(*self.memory(), handles)
 
     def _engines(self) -> Iterator[int]:
         """All processes that this server started, and that they started: engines, and readers of foreign files."""
@@ -111,7 +101,7 @@ def run_json(*arguments: str | Path, data_dir: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def running(command: Sequence[str], log: Path, data_dir: Path | None = None) -> Iterator[Server]:
+def running(command: Sequence[str], log: Path) -> Iterator[Server]:
     """Start it, and stop it as an operator does. Raises RuntimeError if it does not end by itself, in order."""
     with log.open("ab") as stderr:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, env=environment(), encoding="utf-8")
@@ -120,7 +110,7 @@ def running(command: Sequence[str], log: Path, data_dir: Path | None = None) -> 
         found = next((found for line in output if (found := re.search(r"http://[\d.]+:(\d+)", line))), None)
         if found is None:
             raise RuntimeError(f"The server does not start: {log.read_text(encoding='utf-8')}")
-        yield Server(process, int(found[1]), data_dir)
+        yield Server(process, int(found[1]))
         process.terminate()
         if process.wait(timeout=STOP_TIMEOUT_S) not in (0, -15):
             raise RuntimeError(f"The server ended with {process.returncode}.")

@@ -145,6 +145,15 @@ class Visitor:
         self.kept.acknowledged["portals"] += 1
         return "portal_write"
 
+    async def search_everything(self) -> None:
+        """Once in each family."""
+        question = self._random.choice(self._questions)
+        await self._call("search_memories", query=question, scope="vault")
+        await self._call("memory_search", query=question)
+        await self._call("list_memories", store=STORE)
+        await self._call("search_nodes", project=PROJECT, query=question.split()[0])
+        await self._call("portal_query", portalUri=PORTAL, sql=f"SELECT count() AS rows FROM {TABLE}")
+
     async def _look_in_vault(self) -> str:
         if key := self._old(self.kept.vault):
             await self.check_vault(key)
