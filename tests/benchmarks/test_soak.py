@@ -1,4 +1,4 @@
-"""The goals of `make soak` for the disk, and how it measures them. The servers themselves are measured by the benchmark."""
+"""The goals of `make soak` for the disk, and how it measures them. The benchmark itself runs the servers."""
 
 from collections import Counter
 from pathlib import Path
@@ -28,9 +28,7 @@ def test_a_longer_history_is_no_leak(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize("bytes_per_write", [100, 3000])
-def test_bytes_that_each_write_leaks_miss_the_goal(
-    bytes_per_write: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bytes_that_each_write_leaks_miss_the_goal(bytes_per_write: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert not is_met(after_run(leaked=50_000 * bytes_per_write))
     assert "leaked" in capsys.readouterr().out
 

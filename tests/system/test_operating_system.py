@@ -149,3 +149,41 @@ def test_what_the_c_library_has_free_is_returned() -> None:
     operating_system.release_free_memory()
     assert before - resident_bytes() > count * size / 2
     libc.free(blocks[-1])
+
+
+HEAPS = """
+import ctypes, re, sys, tempfile, threading
+from memory_mcp.system import operating_system
+
+if "limited" in sys.argv:
+    operating_system.limit_heaps()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+libc.malloc_info.argtypes = [ctypes.c_int, ctypes.c_void_p]
+libc.fclose.argtypes = [ctypes.c_void_p]
+together = threading.Barrier(6)
+
+def allocate():
+    together.wait()
+    libc.malloc(2000)
+    together.wait()
+
+threads = [threading.Thread(target=allocate) for _ in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+with tempfile.NamedTemporaryFile() as file:
+    opened = libc.fopen(file.name.encode(), b"w")
+    assert libc.malloc_info(0, opened) == 0
+    libc.fclose(opened)
+    print(len(re.findall(rb"<heap nr=", file.read())))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of glibc")
+def test_threads_share_two_heaps() -> None:
+    def heaps(*arguments: str) -> int:
+        return int(subprocess.run([sys.executable, "-c", HEAPS, *arguments], check=True, stdout=subprocess.PIPE).stdout)
+
+    assert heaps("limited") == operating_system.MAX_HEAPS < heaps()
