@@ -66,7 +66,7 @@ def measure(data_dir: Path, requests: dict[str, Iterator[Request]], *, rounds: i
     key = str(run_json("keys", "create", "--name", "bench", data_dir=data_dir)["key"])
     with ExitStack() as stack:
         empty = stack.enter_context(running(EMPTY, log))
-        ours = stack.enter_context(running(serve_command(data_dir), log, data_dir))
+        ours = stack.enter_context(running(serve_command(data_dir), log))
         measured = asyncio.run(_measure(empty, ours, key, requests, rounds, calls))
     nothing = measured.pop("")
     rows = [["tool", "calls per s", "empty", "ratio", "goal", "", "CPU ms", "ratio"]]

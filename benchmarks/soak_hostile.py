@@ -143,8 +143,8 @@ class Victim:
 class HostedServer(Server):
     """A server process that is watched and stopped."""
 
-    def __init__(self, process: subprocess.Popen[str], port: int, data_dir: Path) -> None:
-        super().__init__(process, port, data_dir)
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        super().__init__(process, port)
         self.process = process
 
     def stop(self) -> float:
@@ -166,7 +166,7 @@ def serving(data_dir: Path, log: Path) -> Iterator[HostedServer]:
         found = next((found for line in output if (found := re.search(r"http://[\d.]+:(\d+)", line))), None)
         if found is None:
             raise RuntimeError(f"The server does not start: {log.read_text(encoding='utf-8')}")
-        yield HostedServer(process, int(found[1]), data_dir)
+        yield HostedServer(process, int(found[1]))
     finally:
         process.kill()
         process.wait()

@@ -71,15 +71,15 @@ def main() -> None:
             with running(serve_command(data_dir), log) as server:
                 again = max(MIN_AGAIN_S, options.seconds * AGAIN_SHARE)
                 failed = asyncio.run(work_again(server, data_dir, keys, soaked.visitors, again))
-                there, lost = asyncio.run(look_again(server, keys, soaked.visitors))
+                found = asyncio.run(look_again(server, keys, soaked.visitors))
                 memory = report.MemoryAtRest(resting, server.memory_at_rest(), again)
             hub.link(folder / "second")
             synced, unsynced = compare_nodes(data_dir, folder / "second", soaked.visitors)
         complaints = report.complaints(log)
-    is_flat = report.print_run(soaked, empty, there, lost, synced, memory, at_rest)
+    is_flat = report.print_run(soaked, empty, found, synced, memory, at_rest)
     failures = {
         "Failed": [*soaked.failed, *failed],
-        "Lost": lost,
+        "Lost": found.lost,
         "Not synced": unsynced,
         "The server's log": complaints,
     }
@@ -261,9 +261,7 @@ async def read_back(visitor: Visitor) -> tuple[Counter[str], list[str]]:
     return there, lost
 
 
-async def look_again(
-    server: Server, keys: dict[str, str], visitors: Sequence[Visitor]
-) -> tuple[Counter[str], list[str]]:
+async def look_again(server: Server, keys: dict[str, str], visitors: Sequence[Visitor]) -> report.ReadBack:
     """Every client of a user, over stdio or not, reads back over HTTP: one reader reads what one client has
     written, one item after another."""
     there: Counter[str] = Counter()
@@ -283,8 +281,9 @@ async def look_again(
             of_readers = range(user_number, READERS, len(USERS))
             for visitor, reader_number in zip(of_user, itertools.cycle(of_readers), strict=False):
                 shares[reader_number].append(visitor)
+        cpu, begun = server.cpu(), time.perf_counter()
         await asyncio.gather(*map(read_share, readers, shares))
-    return there, lost
+        return report.ReadBack(there, lost, time.perf_counter() - begun, server.cpu() - cpu)
 
 
 def compare_nodes(data_dir: Path, second: Path, visitors: Sequence[Visitor]) -> tuple[int, list[str]]:

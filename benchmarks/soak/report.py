@@ -48,6 +48,16 @@ class Soaked:
 
 
 @dataclass(frozen=True)
+class ReadBack:
+    """What a new server has of what was acknowledged."""
+
+    there: Counter[str]  # things of each family, as last written
+    lost: Sequence[str]
+    seconds: float
+    cpu: float  # seconds of the server's
+
+
+@dataclass(frozen=True)
 class MemoryAtRest:
     """Bytes of a server's own memory. What the first holds and a new server on the same data does not was leaked."""
 
@@ -71,8 +81,7 @@ def print_failures(failures: Mapping[str, Sequence[str]]) -> None:
 def print_run(
     soaked: Soaked,
     empty: Sequence[tuple[float, float]],
-    there: Counter[str],
-    lost: Sequence[str],
+    found: ReadBack,
     synced: int,
     memory: MemoryAtRest,
     disk: DiskAtRest,
@@ -80,7 +89,7 @@ def print_run(
     """Whether memory, handles and disk stayed within their goals."""
     _print_calls(soaked)
     _print_speed(soaked, empty)
-    _print_kept(soaked, there, lost, synced)
+    _print_kept(soaked, found, synced)
     is_flat = _print_growth(soaked)
     are_met = (is_flat, _print_memory_at_rest(memory), _print_disk(disk))
     return all(are_met)
@@ -118,13 +127,14 @@ def _print_speed(soaked: Soaked, empty: Sequence[tuple[float, float]]) -> None:
     print_table("2. Calls a second, next to an empty tool on the same SDK", rows)
 
 
-def _print_kept(soaked: Soaked, there: Counter[str], lost: Sequence[str], synced: int) -> None:
+def _print_kept(soaked: Soaked, found: ReadBack, synced: int) -> None:
     rows = [["family", "writes acknowledged", "things written", "there, as last written"]]
     for family in ("vault", "notes", "stores", "graph", "portals"):
         acknowledged = sum(visitor.kept.acknowledged[family] for visitor in soaked.visitors)
         things = sum(len(getattr(visitor.kept, family)) for visitor in soaked.visitors)
-        rows.append([family, str(acknowledged), str(things), str(there[family])])
-    print_table(f"3. Read back through a new server: {len(lost)} lost or wrong", rows)
+        rows.append([family, str(acknowledged), str(things), str(found.there[family])])
+    print_table(f"3. Read back through a new server: {len(found.lost)} lost or wrong", rows)
+    print(f"  in {found.seconds:.0f} s, of which the server computed {found.cpu:.0f} s")
     print(f"  {synced} notes of the local user are on a second node, as last written")
 
 

@@ -14,7 +14,7 @@ from typing import IO, Any, cast
 
 NAMESPACE = "default"  # of the notes that are synced: those of the local user
 STOP_TIMEOUT_S = 60.0
-REST_S = 90.0  # longer than between two runs of housekeeping, the first of which may come too early
+REST_S = 135.0  # longer than between three runs of housekeeping: after the first, files were in use until just now
 VERB_TIMEOUT_S = 600.0  # a first sync of some thousand notes is paced by the hub
 
 

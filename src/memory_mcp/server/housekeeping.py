@@ -16,7 +16,12 @@ INTERVAL_S = 60.0  # between two cleanups of idle sessions and stopped servers
 
 
 async def run(app: App) -> None:
-    chores: tuple[Callable[[], None], ...] = (
+    await repeat(min(INTERVAL_S, app.settings.session_idle / 4), chores(app))
+
+
+def chores(app: App) -> tuple[Callable[[], None], ...]:
+    return (
+        app.release_unused,  # first: the other chores use files that no client uses
         app.sessions.end_idle,
         app.sessions.end_stale,
         app.sessions.delete_expired,
@@ -25,10 +30,8 @@ async def run(app: App) -> None:
         app.analytics.flush,
         app.access.limits.delete_unused,
         *app.housekeeping(),
-        app.release_unused,
         operating_system.release_free_memory,
     )
-    await repeat(min(INTERVAL_S, app.settings.session_idle / 4), chores)
 
 
 async def repeat(interval_s: float, chores: Iterable[Callable[[], None]]) -> None:

@@ -58,6 +58,7 @@ def test_an_unused_file_gives_its_memory_back_and_stays_open(db: Database, monke
         assert {stack.enter_context(db.read()).number("SELECT sum(n) FROM numbers") for _ in range(4)} == {0}
     used = apsw.memory_used()
     monkeypatch.setattr(database, "MIN_UNUSED_S", float("inf"))
+    monkeypatch.setattr(database, "MAX_RARE_USES", 2)
     db.release_unused()
     assert apsw.memory_used() == used  # it was used just now
     monkeypatch.setattr(database, "MIN_UNUSED_S", 0.0)
@@ -70,6 +71,23 @@ def test_an_unused_file_gives_its_memory_back_and_stays_open(db: Database, monke
     with db.write() as tx:
         tx.all("INSERT INTO numbers VALUES (1)")
     assert count(db) == 300_002
+
+
+def test_a_file_that_only_background_work_uses_gives_its_memory_back(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "MIN_UNUSED_S", float("inf"))
+    wal = sibling_files.wal(db.path)
+    with db.write() as tx:
+        tx.all("INSERT INTO numbers VALUES (1)")
+    for _ in range(database.MAX_RARE_USES):
+        count(db)
+    db.release_unused()
+    assert wal.stat().st_size > 0  # clients use it
+    for _ in range(database.MAX_RARE_USES):
+        count(db)
+    db.release_unused()
+    assert wal.stat().st_size == 0
 
 
 def test_the_wal_of_an_unused_file_is_emptied_when_no_call_reads_from_it(

@@ -21,6 +21,7 @@ Missing = Literal["create", "create once", "refuse"]
 MAX_REOPENS = 10  # of a file, while waiting for its lock
 MAX_IDLE_READERS = 8  # readers kept for the next call: each holds pages of the file in memory
 MIN_UNUSED_S = 5.0  # after the last call, before a file's connections give back what they hold
+MAX_RARE_USES = 100  # in a minute: background work uses files of clients that have nothing to do
 
 
 class _File:
@@ -38,6 +39,7 @@ class _File:
         self._idle_lock = threading.Lock()
         self._idle: list[apsw.Connection] = []
         self._used_at: float | None = time.monotonic()  # None: its connections have given back what they held since
+        self._uses = 0  # since it was last asked whether it is unused
         self._closed = False
         self.writer = connect(path, durability)
 
@@ -77,11 +79,14 @@ class _File:
 
     def record_use(self) -> None:
         self._used_at = time.monotonic()
+        self._uses += 1
 
-    @property
     def is_unused(self) -> bool:
-        """Whether its last call was a while ago."""
-        return not self._closed and self._used_at is not None and time.monotonic() - self._used_at >= MIN_UNUSED_S
+        """Whether it holds something, and had no call for a while, or only a few since this was last asked."""
+        uses, self._uses = self._uses, 0
+        if self._closed or self._used_at is None:
+            return False
+        return uses <= MAX_RARE_USES or time.monotonic() - self._used_at >= MIN_UNUSED_S
 
     def release_unused(self) -> None:
         """Close the readers that no call uses now, and empty the writer's cache and the WAL. Call while holding the
@@ -230,7 +235,7 @@ class Database:
         """Give back what connections that are open and had nothing to do for a while hold: pages of the file in memory,
         and the WAL on the disk. The file stays open."""
         file = self._file
-        if file.is_unused:
+        if file.is_unused():
             # Otherwise it is in use after all, or cannot be written, which its next call reports.
             with suppress(Unavailable), translate_errors(self.path), self._lock.acquire(0):
                 file.release_unused()
