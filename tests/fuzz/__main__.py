@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.fuzz.parsers import PARSERS
 
 SECONDS = 900  # in all
 MAX_INPUT_BYTES = 4096
+HEAD: tuple[str, ...] = ("parser", "inputs", "edges", "kept", "failed", "s")
 INPUT_TIMEOUT_S = 10  # for one input; longer is a failure
 MAX_MEMORY_MB = 2048
 _DONE = re.compile(r"^Done (\d+) runs? in", re.MULTILINE)
@@ -35,6 +37,7 @@ class Fuzzed:
     added: int
     failures: list[Path]
     log: str
+    seconds: float  # with loading the parser and the inputs that are kept, which on a busy machine takes longest
     status: int  # of a process that ended without a failure, it says which signal or error ended it
 
 
@@ -42,15 +45,22 @@ def main() -> None:
     options = _options()
     print(introduction())
     share = max(1, options.seconds // len(options.parsers))
-    fuzzed = [_fuzz(name, share, keep=options.keep) for name in options.parsers]
-    rows = [(one.name, f"{one.runs:,}", str(one.covered), str(one.added), str(len(one.failures))) for one in fuzzed]
-    print_table(f"Fuzzed for {share} s each", [("parser", "inputs", "edges", "kept", "failed"), *rows])
+    fuzzed, rows = [], [HEAD]
+    for name in options.parsers:
+        fuzzed.append(_fuzz(name, share, keep=options.keep))
+        rows.append(_row(fuzzed[-1]))
+        print(*rows[-1], sep="  ", flush=True)  # a run of an hour that is stopped shows what it has done
+    print_table(f"Fuzzed for {share} s each", rows)
     print(f"{sum(one.runs for one in fuzzed):,} inputs in all")
     for one in fuzzed:
         if one.failures or one.status:
             print(f"\n{one.name} ended with status {one.status}:\n{one.log[-3000:]}")
     if any(one.failures or one.status for one in fuzzed):
         raise SystemExit(1)
+
+
+def _row(one: Fuzzed) -> tuple[str, ...]:
+    return one.name, f"{one.runs:,}", str(one.covered), str(one.added), str(len(one.failures)), f"{one.seconds:.0f}"
 
 
 def _options() -> argparse.Namespace:
@@ -66,6 +76,7 @@ def _options() -> argparse.Namespace:
 
 
 def _fuzz(name: str, seconds: int, *, keep: bool) -> Fuzzed:
+    started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
         inputs, failed, last = Path(folder) / "inputs", Path(folder) / "failed", Path(folder) / "last"
         inputs.mkdir()
@@ -88,7 +99,8 @@ def _fuzz(name: str, seconds: int, *, keep: bool) -> Fuzzed:
             added += corpus_files.add(name, short[::step][: corpus_files.MAX_KEPT])
     runs = [int(found[1]) for found in (_DONE.search(done.stderr), *_PROGRESS.finditer(done.stderr)) if found]
     covered = max(map(int, _COVERED.findall(done.stderr)), default=0)
-    return Fuzzed(name, max(runs, default=0), covered, added, failures, done.stderr, done.returncode)
+    taken_s = time.monotonic() - started
+    return Fuzzed(name, max(runs, default=0), covered, added, failures, done.stderr, taken_s, done.returncode)
 
 
 if __name__ == "__main__":
