@@ -339,10 +339,7 @@ class Settings(BaseModel):
     hook_prompt_tokens: int = Field(300, ge=0, le=10_000, description="How many tokens a prompt gets. 0: none.")
     hook_prompt_memories: int = Field(3, ge=1, le=50, description="How many memories a prompt gets at most.")
     sync_seconds: int = Field(
-        10,
-        ge=1,
-        le=86_400,
-        description="Seconds between two requests of a server to its hub. Local writes are sent at once.",
+        10, ge=1, le=86_400, description="Seconds between two requests to the hub. Local writes are sent at once."
     )
     durability: Literal["full", "normal"] = Field(
         "full",

@@ -234,9 +234,9 @@ def test_the_doctor_fills_an_incomplete_full_text_index(filled: Path, postgres_u
             "memory_project.graph_words_rows",
         ):
             connection.execute(f"DELETE FROM {table}".encode())
-    found = CliRunner().invoke(cli, [*arguments, "--json"])
-    assert found.exit_code == 1
-    assert len(json.loads(found.stdout)["findings"]) == 6
+    checked = CliRunner().invoke(cli, [*arguments, "--json"])
+    assert checked.exit_code == 1
+    assert len(json.loads(checked.stdout)["findings"]) == 6
     assert {one["state"] for one in run(*arguments, "--repair")["findings"]} == {"repaired"}
     assert run(*arguments)["findings"] == []
 

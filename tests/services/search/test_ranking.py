@@ -74,7 +74,7 @@ def test_the_score_is_the_formula_of_the_spec() -> None:
 def test_the_cosine_part_stays_in_bounds(own: float, context: float) -> None:
     assert 0 <= ranking.cosine_part(own, context) <= 1
     assert ranking.cosine_part(own + 1, context) >= ranking.cosine_part(own, context)
-    both_questions, labelled = ranking.Form(are_both_questions=True), ranking.Form(is_labelled=True)
+    both_questions, labelled = ranking.TextForm(are_both_questions=True), ranking.TextForm(is_labelled=True)
     plain = ranking.cosine_part(own, context)
     assert 0 <= ranking.cosine_part(own, context, both_questions) <= plain
     assert plain <= ranking.cosine_part(own, context, labelled) <= 1
@@ -82,14 +82,14 @@ def test_the_cosine_part_stays_in_bounds(own: float, context: float) -> None:
 
 def test_a_short_text_comes_later() -> None:
     parts = {
-        length: ranking.cosine_part(2, 2, ranking.Form(length_bytes=length)) for length in (1, 10, 100, 800, 10_000)
+        length: ranking.cosine_part(2, 2, ranking.TextForm(length_bytes=length)) for length in (1, 10, 100, 800, 10_000)
     }
     assert parts[1] == parts[10] < parts[100] < parts[800] == parts[10_000] == ranking.cosine_part(2, 2)
     assert parts[800] - parts[100] == pytest.approx(0.04 * math.log(8))
 
 
 def test_the_note_before_counts_more_if_it_is_a_question() -> None:
-    assert ranking.cosine_part(1, 3, ranking.Form(is_answer=True)) > ranking.cosine_part(1, 3)
+    assert ranking.cosine_part(1, 3, ranking.TextForm(is_answer=True)) > ranking.cosine_part(1, 3)
     assert (
         ranking.covered_with_context(0.6, 0.3, is_answer=True)
         > 0.6

@@ -88,7 +88,7 @@ def fits(floor: "RelevanceFloor", nearest: float, count: int, background: "Float
 
 
 @dataclass(frozen=True)
-class Form:
+class TextForm:
     """What the form of a note says about its rank."""
 
     length_bytes: int = MAX_LENGTH_BYTES
@@ -106,10 +106,10 @@ class Form:
         return gain + LABEL_GAIN if self.is_labelled else gain
 
 
-PLAIN_FORM = Form()
+PLAIN_FORM = TextForm()
 
 
-def cosine_part(own: float, context: float, form: Form = PLAIN_FORM) -> float:
+def cosine_part(own: float, context: float, form: TextForm = PLAIN_FORM) -> float:
     """Nearness in meaning, in [0, 1], from the deviations of a note and of the note with the one before it."""
     per_context = _per_context(is_answer=form.is_answer)
     return min(1.0, max(0.0, UNRELATED + PER_Z * own + per_context * context + form.gain))

@@ -96,7 +96,7 @@ class HybridSearch:
             seq: ranking.cosine_part(
                 of_text.own,
                 of_text.with_context,
-                ranking.Form(
+                ranking.TextForm(
                     length_bytes=found.lengths_bytes.get(seq, ranking.MAX_LENGTH_BYTES),
                     is_answer=seq in found.answers,
                     are_both_questions=query_is_question and seq in found.questions,
