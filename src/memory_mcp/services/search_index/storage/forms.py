@@ -28,16 +28,11 @@ def among(tx: Read, tables: Tables, seqs: Collection[int]) -> Forms:
     rows = tx.all(
         f"""
         SELECT later.seq, octet_length(later.content), {_last_character("later")}, {earlier},
-            substr(later.content, 1, :beginning)
+            substr(later.content, 1, {MAX_LABEL_CHARS + 1})
         FROM {tables.texts} AS later {join}
         WHERE later.seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))
         """,
-        {
-            "seqs": json.dumps(list(seqs)),
-            "blanks": BLANKS,
-            "max_bytes": MAX_QUESTION_BYTES,
-            "beginning": MAX_LABEL_CHARS + 1,
-        },
+        {"seqs": json.dumps(list(seqs)), "blanks": BLANKS, "max_bytes": MAX_QUESTION_BYTES},
     )
     return Forms(
         {seq: length for seq, length, *_ in rows},
