@@ -1,6 +1,5 @@
 """The vector of a note together with the note before it: made from the vectors of both."""
 
-import math
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -101,14 +100,6 @@ def test_a_note_that_begins_with_a_name_of_the_query_is_nearer(tmp_path: Path, n
     assert without[said] == without[heard]
     assert by_name[heard] < 0.95
     assert by_name[said] == pytest.approx(by_name[heard] + 0.05, abs=1e-6)
-
-
-def test_a_short_note_comes_later_than_a_long_one_as_near(tmp_path: Path, notes: Server) -> None:
-    short = notes.create("The key is hidden", namespace="one")
-    long = notes.create(f"The key is hidden{' ' * 17}.", namespace="other")  # twice as long
-    eventually(NotesFile(tmp_path).is_done)
-    found = {hit["id"]: hit["score_breakdown"]["cosine"] for hit in notes.search("who hid a key")}
-    assert found[short] == pytest.approx(found[long] - 0.04 * math.log(35 / 17), abs=1e-6)
 
 
 def test_the_note_after_a_question_is_nearer_to_the_question(tmp_path: Path, notes: Server) -> None:

@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -78,14 +76,6 @@ def test_the_cosine_part_stays_in_bounds(own: float, context: float) -> None:
     plain = ranking.cosine_part(own, context)
     assert 0 <= ranking.cosine_part(own, context, both_questions) <= plain
     assert plain <= ranking.cosine_part(own, context, labelled) <= 1
-
-
-def test_a_short_text_comes_later() -> None:
-    parts = {
-        length: ranking.cosine_part(2, 2, ranking.TextForm(length_bytes=length)) for length in (1, 10, 100, 800, 10_000)
-    }
-    assert parts[1] == parts[10] < parts[100] < parts[800] == parts[10_000] == ranking.cosine_part(2, 2)
-    assert parts[800] - parts[100] == pytest.approx(0.04 * math.log(8))
 
 
 def test_the_note_before_counts_more_if_it_is_a_question() -> None:

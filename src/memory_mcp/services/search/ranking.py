@@ -32,8 +32,6 @@ PER_CONTEXT_Z = 0.06  # added for each deviation of the note together with the o
 PER_ANSWER_Z = 0.08  # the same, if the one before it is a question
 QUESTION_REDUCTION = 0.10  # of the cosine part of a note that is a question, if the query is one
 LABEL_GAIN = 0.05  # of the cosine part of a note that begins with a label which is in the query
-PER_LOG_LENGTH = 0.04  # by which the cosine part of a note is reduced, for each factor e by which it is shorter
-MIN_LENGTH_BYTES, MAX_LENGTH_BYTES = 10, 800  # all shorter notes are reduced alike; longer ones are not
 MEAN_SHARE = 0.5  # of the mean of all vectors that is subtracted from the vector of a query
 CONTEXT_WORD_WEIGHT = 2 / 3  # of a word that only the note before has, times its degree in the index
 ANSWER_WORD_WEIGHT = 1.25  # the same, if that note is a question
@@ -91,7 +89,6 @@ def fits(floor: "RelevanceFloor", nearest: float, count: int, background: "Float
 class TextForm:
     """What the form of a note says about its rank."""
 
-    length_bytes: int = MAX_LENGTH_BYTES
     is_answer: bool = False  # the note before it is a question
     are_both_questions: bool = False  # the note and the query
     is_labelled: bool = False  # it begins with a label which is in the query
@@ -99,11 +96,8 @@ class TextForm:
     @property
     def gain(self) -> float:
         """Of the cosine part; negative for a note that comes later."""
-        length = min(MAX_LENGTH_BYTES, max(MIN_LENGTH_BYTES, self.length_bytes))
-        gain = PER_LOG_LENGTH * math.log(length / MAX_LENGTH_BYTES)
-        if self.are_both_questions:
-            gain -= QUESTION_REDUCTION
-        return gain + LABEL_GAIN if self.is_labelled else gain
+        reduction = QUESTION_REDUCTION if self.are_both_questions else 0.0
+        return (LABEL_GAIN if self.is_labelled else 0.0) - reduction
 
 
 PLAIN_FORM = TextForm()

@@ -97,7 +97,6 @@ class HybridSearch:
                 of_text.own,
                 of_text.with_context,
                 ranking.TextForm(
-                    length_bytes=found.lengths_bytes.get(seq, ranking.MAX_LENGTH_BYTES),
                     is_answer=seq in found.answers,
                     are_both_questions=query_is_question and seq in found.questions,
                     is_labelled=found.labels.get(seq) in named,

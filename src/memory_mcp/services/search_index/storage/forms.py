@@ -1,5 +1,4 @@
-"""SQL for the form of texts: how long they are, which are questions, which come after one, and which begin with a
-label."""
+"""SQL for the form of texts: which are questions, which come after one, and which begin with a label."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -15,7 +14,6 @@ from memory_mcp.services.search_index.tables import Tables
 class Forms:
     """Of some texts."""
 
-    lengths_bytes: Mapping[int, int] = field(default_factory=dict)
     questions: frozenset[int] = frozenset()
     answers: frozenset[int] = frozenset()  # that come after a question
     labels: Mapping[int, str] = field(default_factory=dict)  # of those that begin with one
@@ -27,17 +25,15 @@ def among(tx: Read, tables: Tables, seqs: Collection[int]) -> Forms:
         earlier, join = _last_character("earlier"), f"LEFT JOIN {tables.texts} AS earlier ON {tables.before}"
     rows = tx.all(
         f"""
-        SELECT later.seq, octet_length(later.content), {_last_character("later")}, {earlier},
-            substr(later.content, 1, {MAX_LABEL_CHARS + 1})
+        SELECT later.seq, {_last_character("later")}, {earlier}, substr(later.content, 1, {MAX_LABEL_CHARS + 1})
         FROM {tables.texts} AS later {join}
         WHERE later.seq IN (SELECT CAST(value AS BIGINT) FROM json_each(:seqs))
         """,
         {"seqs": json.dumps(list(seqs)), "blanks": BLANKS, "max_bytes": MAX_QUESTION_BYTES},
     )
     return Forms(
-        {seq: length for seq, length, *_ in rows},
-        frozenset(seq for seq, _, last, *_ in rows if last in QUESTION_MARKS),
-        frozenset(seq for seq, _, _, last, _ in rows if last in QUESTION_MARKS),
+        frozenset(seq for seq, last, *_ in rows if last in QUESTION_MARKS),
+        frozenset(seq for seq, _, last, _ in rows if last in QUESTION_MARKS),
         {seq: found for seq, *_, beginning in rows if (found := label(beginning))},
     )
 
