@@ -1,9 +1,13 @@
-"""Concurrent clients on one key, note, file, entity and table while their server is killed: linearizable?"""
+"""Concurrent clients on one key, note, file, three entities and a table while their server is killed: linearizable?
+
+A write changes the text and title of the note, all three entities, or adds three rows, so a read that shows a part of a
+write is no snapshot: it has the value TORN, which nothing wrote.
+"""
 
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +20,10 @@ from benchmarks.soak_shared import background_servers
 
 CLIENTS = 6
 ROUNDS = 3
-OPERATIONS = 60  # of each client in a round, over all objects
+OPERATIONS = 200  # of each client in a round, over all objects
 KILL_INTERVAL_S = 1.5
-SEED = 6
+PARTS = ("a", "b", "c")  # of what one call writes together
+TORN = "torn"
 
 
 @dataclass(frozen=True)
@@ -57,9 +62,9 @@ def subjects(note_id: str, round_: int) -> tuple[Subject, ...]:
         Subject(
             "notes",
             Register("first"),
-            lambda text: ("memory_update", {"id": note_id, "content": text}),
+            lambda text: ("memory_update", {"id": note_id, "content": text, "title": text}),
             ("memory_get", {"id": note_id}),
-            lambda answer: answer["content"],
+            lambda answer: _same((answer["content"], answer["title"])),
         ),
         Subject(
             "stores",
@@ -80,23 +85,41 @@ def _growing(name: str, round_: int) -> tuple[Subject, ...]:
             GrowingSet(frozenset({"first"})),
             lambda text: (
                 "add_observations",
-                {"project": "chaos", "observations": [{"entity_name": name, "contents": [text]}]},
+                {
+                    "project": "chaos",
+                    "observations": [{"entity_name": f"{name}-{part}", "contents": [text]} for part in PARTS],
+                },
             ),
-            ("open_nodes", {"project": "chaos", "names": [name]}),
-            lambda answer: frozenset(answer["entities"][0]["observations"]),
+            ("open_nodes", {"project": "chaos", "names": [f"{name}-{part}" for part in PARTS]}),
+            lambda answer: _same(frozenset(entity["observations"]) for entity in answer["entities"]),
         ),
         Subject(
             "portals",
             GrowingSet(frozenset({"first"})),
-            lambda text: ("portal_write", {"portalUri": PORTAL, "table": f"one_{round_}", "data": [{"text": text}]}),
-            ("portal_query", {"portalUri": PORTAL, "sql": f"SELECT text FROM one_{round_} ORDER BY text"}),
-            lambda answer: frozenset(row["text"] for row in answer["rows"]),
+            lambda text: (
+                "portal_write",
+                {
+                    "portalUri": PORTAL,
+                    "table": f"one_{round_}",
+                    "data": [{"text": text, "part": part} for part in PARTS],
+                },
+            ),
+            ("portal_query", {"portalUri": PORTAL, "sql": f"SELECT part, text FROM one_{round_}"}),
+            lambda answer: _same(
+                frozenset(row["text"] for row in answer["rows"] if row["part"] == part) for part in PARTS
+            ),
         ),
     )
 
 
+def _same(values: Iterable[Hashable]) -> Hashable:
+    """The value that all parts have."""
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else TORN
+
+
 def run(folder: Path, rounds: int = ROUNDS) -> list[Ledger]:
-    ledger, data_dir = Ledger("histories of one object are linearizable"), folder / "histories"
+    ledger, data_dir = Ledger("histories, with snapshots of several objects, are linearizable"), folder / "histories"
 
     def kill_servers() -> None:
         for pid in shared_server_pids(data_dir):
@@ -136,8 +159,8 @@ def _create(call: Call, round_: int, families: Collection[str]) -> tuple[Subject
     chosen = {subject.name: subject for subject in subjects(note_id, round_) if subject.name in families}
     if "stores" in chosen:
         call("add_memory", {"store": "chaos", "path": f"kept/{name}", "content": "first"})
-    entity = {"name": name, "entity_type": "chaos", "observations": ["first"]}
-    call("create_entities", {"project": "chaos", "entities": [entity]})
+    entities = [{"name": f"{name}-{part}", "entity_type": "chaos", "observations": ["first"]} for part in PARTS]
+    call("create_entities", {"project": "chaos", "entities": entities})
     for family in chosen.keys() & {"vault", "portals"}:
         call(*chosen[family].write("first"))
     return tuple(chosen.values())
