@@ -42,6 +42,12 @@ SIZE = """
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'
 """
 
+LARGEST_TABLES = """
+    SELECT relname, pg_total_relation_size(c.oid) / 1000.0 / %(notes)s, pg_indexes_size(c.oid) / 1000.0 / %(notes)s
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = 'memory_notes' AND c.relkind = 'r' ORDER BY pg_total_relation_size(c.oid) DESC LIMIT 6
+"""
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
@@ -58,7 +64,8 @@ def main() -> None:
             seeded.fill(app.notes._files.of(LOCAL_USER).db, chosen.notes)
             _add_users(url, chosen.users)
             _print_sizes(url, chosen.notes, chosen.users)
-            _print_calls(app, chosen.calls)
+            _print_calls(app, url, chosen.calls)
+            _print_memory(url)
         empty(url)
         with open_app(where, serving=False) as app:
             _print_growth(app, url, [int(count) for count in chosen.tenants.split(",")], chosen.calls)
@@ -143,21 +150,47 @@ def _print_sizes(url: str, notes: int, users: int) -> None:
         ):
             whole, indexes = connection.execute(SIZE, (schema,)).fetchone() or (0, 0)
             rows.append((label, f"{whole / count / 1000:.2f}", f"{indexes / count / 1000:.2f}"))
-        print_table("Bytes", rows)
+        tables = connection.execute(LARGEST_TABLES, {"notes": notes}).fetchall()
+        print_table(
+            "Bytes", [*rows, *((f"of a note: {name}", f"{kb:.2f}", f"{of_it:.2f}") for name, kb, of_it in tables)]
+        )
 
 
-def _print_calls(app: App, count: int) -> None:
+def _print_memory(url: str) -> None:
+    """Private memory of each process of the database that has answered calls: cache that all share is not in it."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        pids = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        ).fetchall()
+    each = sorted(_private_bytes(pid) for (pid,) in pids)
+    print_table(
+        "Memory", [("a connection in the database, MB, least and most", f"{each[0] / 1e6:.1f} {each[-1] / 1e6:.1f}")]
+    )
+
+
+def _private_bytes(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
+
+
+def _print_calls(app: App, url: str, count: int) -> None:
     questions = list(Texts(seeded.SEED + 1).questions(count))
-    notes = Texts(seeded.SEED + 2).notes(count)
+    notes = Texts(seeded.SEED + 2).notes(2 * count)
     key = app.access.keys.create(name="bench").raw
-    rows = [("calls one after another", "ms each", "processor ms of the server")]
+    rows = [("calls one after another", "ms each", "processor ms of the server", "of the database")]
     for label, work in (
+        ("memory_search, hybrid", lambda n: app.notes.reader.hits(CALLER, NoteQuery(questions[n]))),
         ("memory_search, lexical", lambda n: app.notes.reader.hits(CALLER, NoteQuery(questions[n], mode="lexical"))),
         ("memory_create", lambda _: app.notes.writer.create(CALLER, Author(), NewNote(next(notes).content))),
         ("a rate limit counted", lambda _: app.access.limits.take("user", 1_000_000)),
         ("a key checked, not from memory", partial(_check_again, app, key)),
     ):
-        rows.append((label, *_times(work, count)))
+        _times(work, min(count, 10))  # connections, plans and the copy of vectors
+        with processor_of(url) as processor:
+            started = processor()
+            elapsed, of_server = _times(work, count)
+            whole = (processor() - started) / count * 1000
+        rows.append((label, f"{elapsed:.2f}", f"{of_server:.2f}", f"{whole - of_server:.2f}"))
     print_table("Time", rows)
 
 
@@ -166,15 +199,13 @@ def _check_again(app: App, key: str, _: int) -> None:
     app.access.keys.check(key)
 
 
-def _times(work: Callable[[int], object], count: int) -> tuple[str, str]:
-    """Elapsed and processor time of one call."""
+def _times(work: Callable[[int], object], count: int) -> tuple[float, float]:
+    """Elapsed and processor time of one call, in ms."""
     start, processor = time.perf_counter(), time.process_time()
     for number in range(count):
         work(number)
-    return (
-        f"{(time.perf_counter() - start) / count * 1000:.2f}",
-        f"{(time.process_time() - processor) / count * 1000:.2f}",
-    )
+    elapsed, used = time.perf_counter() - start, time.process_time() - processor
+    return elapsed / count * 1000, used / count * 1000
 
 
 if __name__ == "__main__":
