@@ -122,7 +122,7 @@ def limit_heaps() -> None:
     import ctypes
 
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:  # that of musl does nothing
+    if mallopt is not None:  # musl has none
         mallopt(_M_ARENA_MAX, MAX_HEAPS)
 
 

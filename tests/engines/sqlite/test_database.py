@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from memory_mcp.engines.sqlite import Database, connections, database, sibling_files
-from memory_mcp.engines.sqlite.connections import MAX_CACHE_BYTES
+from memory_mcp.engines.sqlite.connections import BUSY_TIMEOUT_MS, MAX_CACHE_BYTES
 from memory_mcp.engines.sqlite.database import MAX_IDLE_READERS
 from memory_mcp.engines.sqlite.migrations import Migration, Schema
 from memory_mcp.errors import Unavailable
@@ -110,6 +110,24 @@ def test_the_wal_of_an_unused_file_is_emptied_when_no_call_reads_from_it(
         tx.all("INSERT INTO numbers VALUES (2)")
     assert count(db) == 300_003
     assert db.path.stat().st_size > 1_000_000
+
+
+def test_the_wal_of_an_unused_file_is_emptied_once_another_process_has_read_it(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "MIN_UNUSED_S", 0.0)
+    with db.write() as tx:
+        tx.all("INSERT INTO numbers VALUES (1)")
+    other = apsw.Connection(str(db.path), flags=apsw.SQLITE_OPEN_READWRITE)  # as of another process
+    other.execute("BEGIN")
+    assert other.execute("SELECT count(*) FROM numbers").fetchall() == [(1,)]
+    db.release_unused()
+    assert sibling_files.wal(db.path).stat().st_size > 0
+    assert db._file.writer.pragma("busy_timeout") == BUSY_TIMEOUT_MS  # the next deletion waits for readers
+    other.execute("COMMIT")
+    db.release_unused()  # and no call in between
+    assert sibling_files.wal(db.path).stat().st_size == 0
+    other.close()
 
 
 def test_a_write_is_kept_whole_or_not_at_all(db: Database) -> None:

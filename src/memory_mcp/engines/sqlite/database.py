@@ -101,11 +101,15 @@ class _File:
             self.writer.pragma("shrink_memory")
 
     def _empty_wal(self) -> None:
-        """Write it into the file, unless a call or another process reads from it now: otherwise it keeps the size that
-        it had at most, 4 MB or more."""
+        """Write it into the file: otherwise it keeps the size that it had at most, 4 MB or more. If a call or another
+        process reads from it now, the next `release_unused` tries again."""
         self.writer.set_busy_timeout(0)
-        with suppress(apsw.BusyError):
+        try:
             _checkpoint(self.writer)
+        except apsw.BusyError:
+            self._used_at = time.monotonic()
+        finally:
+            self.writer.set_busy_timeout(BUSY_TIMEOUT_MS)
 
     def close(self) -> None:
         with self._idle_lock:
