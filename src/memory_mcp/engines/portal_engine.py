@@ -34,10 +34,6 @@ CANCEL_CHECK_INTERVAL_S = 0.1  # between two checks that the caller has not left
 # Error codes of ClickHouse for exceeded limits.
 _TOO_LONG, _TOO_MUCH_MEMORY = {159, 160}, 241
 _TOO_MANY = {158, 307, 396}
-_TOO_MUCH = {
-    _TOO_MUCH_MEMORY: "this needs too much memory. Narrow the query with WHERE or LIMIT.",
-    **dict.fromkeys(_TOO_MANY, "this reads or gives too much. Narrow the query with WHERE or LIMIT."),
-}
 _DISK_FULL = 243
 _STD_EXCEPTION = 1001  # of a C++ library, such as std::filesystem or Parquet
 _FILESYSTEM_ERROR = "filesystem error"  # in messages of std::filesystem
@@ -49,6 +45,13 @@ class EngineError(Exception):
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
+
+
+class ResultTooLarge(Invalid):
+    """The result of a caller's query is larger than it may be."""
+
+    def __init__(self, message: str, field: str) -> None:
+        super().__init__(message, code="too_large", field=field)
 
 
 class EngineInterrupted(Unavailable):
@@ -247,9 +250,11 @@ def failed(answer: dict[str, Any], field: str | None) -> Exception:
             "The engine cannot use the files of this portal: they were moved or deleted. Try again.",
             retry_after=RETRY_AFTER_S,
         )
-    if field is None:
-        if code in {_TOO_MUCH_MEMORY, *_TOO_MANY}:
-            return LimitExceeded("This is too much for the engine at once. Give it less at a time.", limit="size")
-    elif words := _TOO_MUCH.get(code):
-        return Invalid(f"{field}: {words}", code="too_large", field=field)
+    if field is None and code in {_TOO_MUCH_MEMORY, *_TOO_MANY}:
+        return LimitExceeded("This is too much for the engine at once. Give it less at a time.", limit="size")
+    if field is not None and code == _TOO_MUCH_MEMORY:
+        message = f"{field}: this needs too much memory. Narrow the query with WHERE or LIMIT."
+        return Invalid(message, code="too_large", field=field)
+    if field is not None and code in _TOO_MANY:
+        return ResultTooLarge(f"{field}: this reads or gives too much. Narrow the query with WHERE or LIMIT.", field)
     return EngineError(message, code)

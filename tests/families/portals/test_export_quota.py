@@ -88,13 +88,35 @@ def test_a_file_that_grows_beyond_what_the_engine_counts_is_stopped(app: App, da
     assert stored(data_dir) == 0
 
 
+@pytest.mark.parametrize("table", ["t", None])
+def test_an_export_that_the_rest_of_the_quota_is_too_small_for_names_the_quota(
+    app: App, data_dir: Path, table: str | None
+) -> None:
+    (data_dir / "exports").mkdir(exist_ok=True)
+    (data_dir / "exports" / "full").write_bytes(bytes(QUOTA - 5000))
+    with pytest.raises(Invalid, match=f"more than {QUOTA} bytes.*delete files in the folder 'exports'") as caught:
+        if table is None:
+            export(app, "x.csv", 1)
+        else:
+            put(app, "large", [{"t": "x" * 10_000}])
+            app.portals.exports.export_file(READER, PORTAL, "x.csv", "csv", "large", None, lambda *progress: None)
+    assert (caught.value.code, caught.value.data) == ("too_large", {"field": "destination", "quota": QUOTA})
+
+
+def test_an_export_that_is_too_large_for_any_quota_names_the_query(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.portals.exports, "_max_export_bytes", 500_000)
+    with pytest.raises(Invalid, match=r"^query: this reads or gives too much") as caught:
+        export(app, "x.csv", 1)
+    assert (caught.value.code, caught.value.data) == ("too_large", {"field": "query"})
+
+
 @FILES_ONLY
 def test_a_whole_portal_counts_too(app: App, data_dir: Path) -> None:
     (data_dir / "exports").mkdir(exist_ok=True)
     (data_dir / "exports" / "full").write_bytes(bytes(QUOTA - 5000))
     with pytest.raises(Invalid) as caught:
         app.portals.exports.export_file(READER, PORTAL, "x.db", "db", None, None, lambda *progress: None)
-    assert caught.value.code == "too_large"
+    assert (caught.value.code, caught.value.data) == ("too_large", {"field": "destination", "quota": QUOTA})
     assert unfinished(data_dir) == []
 
 

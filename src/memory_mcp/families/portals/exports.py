@@ -17,6 +17,7 @@ from memory_mcp.engines.files.glob import find
 from memory_mcp.engines.files.lock import FileLock
 from memory_mcp.engines.files.rooted_folder import Outside, Root
 from memory_mcp.engines.files.uploads import delete_expired
+from memory_mcp.engines.portal_engine import ResultTooLarge
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.portals.model import Piece
 
@@ -73,6 +74,18 @@ class QuotaFolder:
         if left <= 0:
             raise self._is_full()
         return left
+
+    @contextmanager
+    def limit_export(self, max_bytes: int) -> Iterator[int]:
+        """How large an export in this block may be: `max_bytes`, or what is left of the quota. Raises Invalid with the
+        quota if that stops it."""
+        left = self.bytes_left()
+        try:
+            yield min(max_bytes, left)
+        except ResultTooLarge as exc:
+            if left < max_bytes:
+                raise self._is_full() from exc
+            raise
 
     @contextmanager
     def reserve(self, unfinished: Path, folders: int) -> Iterator[None]:

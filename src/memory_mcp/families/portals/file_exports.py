@@ -3,16 +3,16 @@
 import math
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from hashlib import file_digest
 from pathlib import Path, PurePath
 
 from memory_mcp.caller import LOCAL_USER, Caller, Scope
 from memory_mcp.cancellation import check_not_cancelled
-from memory_mcp.engines.portal_engine import EngineError, PortalEngine
+from memory_mcp.engines.portal_engine import EngineError, PortalEngine, ResultTooLarge
 from memory_mcp.errors import Invalid, Unavailable
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals import (
@@ -83,13 +83,13 @@ class FileExports:
             caller.require(Scope.WRITE)
         with ExitStack() as running:
             running.enter_context(self._running.begin(caller.user))
-            engine, max_bytes = self._registry.engine(folder), self._max_export_bytes
+            engine = self._registry.engine(folder)
             zipped = _tables_to_zip(engine, destination) if format_ != "db" and not (table or query) else []
             if zipped and not destination.lower().endswith(ZIP):
                 destination += ZIP
             stage = partial(staged_file, folder, beginning=UNFINISHED if is_counted else "")
             path = running.enter_context(stage(ZIP if zipped else ENDINGS[format_]))
-            engine, max_bytes = _apply_quota(target, engine, path, max_bytes) if is_counted else (engine, max_bytes)
+            engine, max_bytes = running.enter_context(self._limited(engine, path, target if is_counted else None))
             if format_ == "db":
                 tables, rows = self._export_portal(folder, engine, path, table or query, max_bytes, cancelled)
             elif zipped:
@@ -106,6 +106,18 @@ class FileExports:
             report_progress("Done.", 2, 2)
         self._registry.count_read(folder)
         return Exported(shown, format_, tables, rows, size, digest)
+
+    @contextmanager
+    def _limited(
+        self, engine: PortalEngine, path: Path, counted: QuotaFolder | None
+    ) -> Iterator[tuple[PortalEngine, int]]:
+        """Connections for an export, and how large its file may be. Statements stop when it grows over a quota."""
+        if counted is None:
+            yield engine, self._max_export_bytes
+            return
+        counted.delete_expired()
+        with counted.limit_export(self._max_export_bytes) as max_bytes:
+            yield engine.limited(dict, counted.check_growth(path)), max_bytes
 
     def _export_zip(
         self,
@@ -243,13 +255,6 @@ class FileExports:
         return QuotaFolder(user_folder / EXPORTS, user_folder / PORTALS, self._quota_bytes, max_days)
 
 
-def _apply_quota(target: QuotaFolder, engine: PortalEngine, path: Path, max_bytes: int) -> tuple[PortalEngine, int]:
-    """Connections on which statements stop when a file grows over the quota, and how large the file may be."""
-    target.delete_expired()
-    max_bytes = min(max_bytes, target.bytes_left())
-    return engine.limited(dict, target.check_growth(path)), max_bytes
-
-
 def _tables_to_zip(engine: PortalEngine, destination: str) -> list[Table]:
     """All tables, if an export that names none is a zip: there are several, or the destination says so."""
     tables = storage.tables(engine)
@@ -292,11 +297,10 @@ def _is_done_soon(written: Future[None]) -> bool:
 
 def _check_size(size: int, max_bytes: float) -> None:
     if size > max_bytes:
-        raise Invalid(
+        raise ResultTooLarge(
             f"format: as db this portal is over {max_bytes:.0f} bytes. Export its tables one by one, or what queries "
             "give of them.",
-            code="too_large",
-            field="format",
+            "format",
         )
 
 
