@@ -54,7 +54,7 @@ UNPROTECTED_TABLES = """
         )
     ORDER BY 1
 """
-"""Those that would show a user the rows of others, or nobody any."""
+"""Those that would show a user the rows of other users, or no user any rows."""
 
 
 class RowNumbers:

@@ -80,7 +80,9 @@ class ServerClient:
             self._client.stream("POST", f"{server.url}{PATH}", content=body, headers=headers) as answer,
         ):
             if answer.status_code != 200 or answer.headers.get("content-type") != CONTENT_TYPE:
-                raise _refusal(answer.status_code, answer.read(), is_write=is_write)
+                # The body of anything else may never end: an event stream, for example.
+                message = _message(answer.read()) if answer.status_code == 422 else ""
+                raise _refusal(answer.status_code, message, is_write=is_write)
             for line in answer.iter_lines():
                 check_not_cancelled(cancelled)  # leaving the block closes the connection, which stops the call there
                 sent = json.loads(line)
@@ -147,11 +149,11 @@ def _message(body: bytes) -> str:
         return ""
 
 
-def _refusal(status: int, body: bytes, *, is_write: bool) -> AppError:
-    """What an answer without lines means."""
+def _refusal(status: int, message: str, *, is_write: bool) -> AppError:
+    """What an answer without lines means. `message` is that of the other server, if it sent one."""
     if status == 413:
         return Invalid("This is too much for one call. Send less at a time.", code="too_large")
-    if status == 422 and (message := _message(body)):
+    if message:
         return Unavailable(f"The server that has these portals refused the call: {message}")
     if status == 401:
         return Unavailable(
