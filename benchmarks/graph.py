@@ -94,11 +94,7 @@ class Ours:
         self.server = ServerProcess(memory_mcp(data_dir, "--log-level", "error"))
 
     def create(self, entities: Sequence[NewEntity]) -> Request:
-        new = [
-            {"name": one.name, "entity_type": one.entity_type, "observations": list(one.observations)}
-            for one in entities
-        ]
-        return "create_entities", {"project": PROJECT, "entities": new}
+        return "create_entities", {"project": PROJECT, "entities": [vars(one) for one in entities]}
 
     def relate(self, relations: Sequence[NamedRelation]) -> Request:
         new = [

@@ -1,6 +1,8 @@
 """Requests to a server that ends: refused, or answered as unavailable, or without their connection."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import httpx
 import pytest
@@ -24,6 +26,15 @@ class SlowApp:
         await send({"type": "http.response.body", "body": b"done"})
 
 
+@asynccontextmanager
+async def write_under_way(app: SlowApp, requests: UnansweredRequests) -> "AsyncIterator[asyncio.Task[httpx.Response]]":
+    """A request that has reached the app, which has not answered."""
+    async with client_of(ShutdownMiddleware(app, requests)) as client:
+        write = asyncio.create_task(client.post("/mcp"))
+        await app.is_reached.wait()
+        yield write
+
+
 def client_of(app: ASGIApp) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test")
 
@@ -43,9 +54,7 @@ async def test_a_server_that_ends_refuses_requests(path: str) -> None:
 @pytest.mark.anyio
 async def test_a_server_that_ends_waits_for_the_requests_that_change_something() -> None:
     requests, app = UnansweredRequests(), SlowApp()
-    async with client_of(ShutdownMiddleware(app, requests)) as client:
-        write = asyncio.create_task(client.post("/mcp"))
-        await app.is_reached.wait()
+    async with write_under_way(app, requests) as write:
         requests.end()
         waiting = asyncio.create_task(requests.wait_until_answered(60))
         app.may_answer.set()
@@ -56,9 +65,7 @@ async def test_a_server_that_ends_waits_for_the_requests_that_change_something()
 @pytest.mark.anyio
 async def test_a_request_that_is_cut_off_is_answered_as_unavailable() -> None:
     requests, app = UnansweredRequests(), SlowApp()
-    async with client_of(ShutdownMiddleware(app, requests)) as client:
-        write = asyncio.create_task(client.post("/mcp"))
-        await app.is_reached.wait()
+    async with write_under_way(app, requests) as write:
         requests.end()
         write.cancel()  # as uvicorn cancels its task
         refused = await write
@@ -67,10 +74,7 @@ async def test_a_request_that_is_cut_off_is_answered_as_unavailable() -> None:
 
 @pytest.mark.anyio
 async def test_a_request_that_is_cancelled_while_the_server_runs_stays_cancelled() -> None:
-    app = SlowApp()
-    async with client_of(ShutdownMiddleware(app, UnansweredRequests())) as client:
-        write = asyncio.create_task(client.post("/mcp"))
-        await app.is_reached.wait()
+    async with write_under_way(SlowApp(), UnansweredRequests()) as write:
         write.cancel()
         with pytest.raises(asyncio.CancelledError):
             await write
