@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp.system import garbage, operating_system
+from memory_mcp.system import garbage
 
 if TYPE_CHECKING:
     from memory_mcp.settings import Settings
@@ -152,7 +152,6 @@ def _run_server(chosen: "Settings", not_shared: str | None = None) -> None:
             sys.stderr.write(wrap(AT_TERMINAL, sys.stderr))
     else:
         from memory_mcp.server.http import run
-    operating_system.limit_heaps()
     garbage.start_collection()
     with open_app(chosen) as app:
         if not_shared and chosen.transport == "stdio":

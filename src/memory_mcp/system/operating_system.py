@@ -22,8 +22,6 @@ O_NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
 O_NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)
 
 MAX_NICENESS = 19
-MAX_HEAPS = 2  # of the C library, for all threads of a server
-_M_ARENA_MAX = -8  # of glibc's malloc.h
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 DETACHED_PROCESS, CREATE_NEW_PROCESS_GROUP = 0x8, 0x200  # of Windows; `subprocess` has them only there
 
@@ -113,17 +111,6 @@ def lower_thread_priority(niceness: int) -> None:
     if sys.platform == "linux":
         total = min(MAX_NICENESS, os.getpriority(os.PRIO_PROCESS, 0) + niceness)
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), total)
-
-
-def limit_heaps() -> None:
-    """Let all threads allocate from two heaps of the C library, before the first thread starts. glibc gives each thread
-    one of eight per processor, and each keeps what was free in it at its fullest. Python's lock and SQLite's let
-    hardly two threads allocate at once."""
-    import ctypes
-
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:  # musl has none
-        mallopt(_M_ARENA_MAX, MAX_HEAPS)
 
 
 def release_free_memory() -> None:

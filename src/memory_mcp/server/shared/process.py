@@ -22,7 +22,7 @@ from memory_mcp.server import housekeeping, shutdown
 from memory_mcp.server.protocol import McpServer
 from memory_mcp.server.shared.hello import CONNECTION_SETTINGS, Hello
 from memory_mcp.server.shared.listener import RelayListener
-from memory_mcp.system import garbage, operating_system
+from memory_mcp.system import garbage
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,6 @@ def main(argv: Sequence[str]) -> int:
         chosen = _server_settings(client_settings)
         logs.configure(chosen.log_level, chosen.data_dir / LOG)
         os.chdir(chosen.data_dir)
-        operating_system.limit_heaps()
         garbage.start_collection()
         prepared = registry.select(registry.FAMILIES, client_settings.families)
         with open_app(chosen, prepared=prepared) as app:
