@@ -1,5 +1,6 @@
 """Transactions, locks, tenants and migrations on a real PostgreSQL."""
 
+import select
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -16,6 +17,7 @@ from memory_mcp.engines.postgres.tenants import PostgresTenants, TenantRows, wri
 from memory_mcp.engines.table_set import TableSet
 from memory_mcp.errors import Invalid, Unavailable, Unusable
 from tests.engines.postgres.conftest import TABLES
+from tests.events import TIMEOUT_S
 from tests.postgres import new_database
 
 ADD = "INSERT INTO sync_tombstones (id, namespace, stamp) VALUES (:id, '', '')"
@@ -264,6 +266,18 @@ def test_a_database_that_vanished_without_a_word_is_noticed(postgres_url: str) -
         with pool._connections.connection() as pooled:
             given = pooled.info.get_parameters()
     assert {name: given[name] for name in DEFAULT_OPTIONS} == {name: str(one) for name, one in DEFAULT_OPTIONS.items()}
+
+
+def test_a_lock_is_held_for_longer_than_the_database_lets_transactions_be_idle(postgres_url: str) -> None:
+    url = f"{postgres_url}&options=-c%20idle_in_transaction_session_timeout%3D100"
+    with closing(PostgresPool(url)) as pool, closing(PostgresPool(postgres_url)) as other:
+        pool.open([TABLES])
+        other.open([TABLES])
+        with pool.lock("moves"), closing(connect(url)) as idle:
+            idle.execute("BEGIN")
+            select.select([idle.fileno()], [], [], TIMEOUT_S)  # until PostgreSQL ends it, which began after the lock
+            assert not other._is_free("moves")
+        assert other._is_free("moves")
 
 
 NOTES = "memory_notes.notes"

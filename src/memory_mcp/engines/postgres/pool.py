@@ -39,6 +39,11 @@ log = logging.getLogger(__name__)
 
 LOCK = b"SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"  # until the transaction ends
 TRY_LOCK = b"SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0))"
+# For a transaction that only waits for something else. PostgreSQL 16 has no transaction_timeout.
+_NO_TIME_LIMITS = b"""
+    SELECT set_config(name, '0', true) FROM pg_settings
+    WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')
+"""
 _SETUP = f"""
     SELECT set_config('role', '{APP_ROLE}', true), set_config('search_path', $4, true),
         set_config('jit', 'off', true), set_config('random_page_cost', '1.1', true),
@@ -135,6 +140,7 @@ class PostgresPool:
         """Hold the lock of a name among all servers on this database. Raises Unavailable if another holds it long."""
         with self._translate_errors(), self._connections.connection() as connection, connection.transaction():
             connection.execute(f"SET LOCAL lock_timeout = '{int(WRITE_TIMEOUT_S * 1000)}'")
+            connection.execute(_NO_TIME_LIMITS)
             connection.execute(LOCK, (name,))
             yield
 
