@@ -29,6 +29,8 @@ def test_what_a_text_begins_with_before_a_colon_is_its_label(text: str, found: s
         ("Ana Ruiz", "Where did Ana move to?", False),
         ("What", "What did Ana say?", False),
         ("- ", "Where did Ana move to?", False),
+        ("\u5b89\u5a1c", "\u5b89\u5a1c\u642c\u5230\u54ea\u91cc", True),
+        ("\u5b89\u5a1c", "\u5b89\u642c\u5230\u54ea\u91cc", False),
     ],
 )
 def test_a_label_is_in_a_query_that_has_all_its_words(found: str, query: str, is_in: bool) -> None:

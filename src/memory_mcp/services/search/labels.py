@@ -2,7 +2,7 @@
 
 import re
 
-from memory_mcp.services.search.fts_query import MAX_QUERY_CHARS, STOP_WORDS
+from memory_mcp.services.search.fts_query import MAX_QUERY_CHARS, STOP_WORDS, spaced
 
 MAX_LABEL_CHARS = 40
 _WIDE_COLON = "\uff1a"
@@ -16,7 +16,8 @@ def label(text: str) -> str:
 
 
 def words(text: str) -> frozenset[str]:
-    return frozenset(word.casefold() for word in _WORD.findall(text[:MAX_QUERY_CHARS]))
+    """Chinese and Japanese have no spaces: each of their characters is a word, as in the index."""
+    return frozenset(word.casefold() for word in _WORD.findall(spaced(text[:MAX_QUERY_CHARS])))
 
 
 def are_in(label_words: frozenset[str], query_words: frozenset[str]) -> bool:
