@@ -94,6 +94,22 @@ def test_after_a_large_write_texts_are_counted_until_the_next_one(
             assert bool(texts._stored) == (unmerged == 0)
 
 
+def test_an_optimized_index_keeps_no_word_of_a_deleted_text(tenants: PostgresTenants, postgres_url: str) -> None:
+    chosen, ada = random.Random(11), tenants.database("ada")
+    with ada.write() as tx:
+        add(tx, chosen)
+        secret = add(tx, chosen, "secret")
+    with ada.write() as tx:
+        tx.texts(NOTES.words).delete(secret)
+    before = counts_of(postgres_url, "ada")
+    with ada.write() as tx:
+        tx.texts(NOTES.words).optimize()
+    assert counts_of(postgres_url, "ada") == before
+    with ada.read() as tx:
+        assert tx.number("SELECT count(*) FROM word_changes") == tx.number("SELECT changes FROM word_totals") == 0
+        assert tx.number("SELECT count(*) FROM word_counts WHERE word = 'secret'") == 0
+
+
 def test_a_write_that_is_undone_changes_no_count(tenants: PostgresTenants, postgres_url: str) -> None:
     chosen, ada = random.Random(9), tenants.database("ada")
     with ada.write() as tx:

@@ -110,6 +110,12 @@ def clear_words(tx: Read, tables: TableSet) -> None:
         tx.all(f"DELETE FROM {table}")
 
 
+def merge_word_changes(tx: Read, tables: TableSet) -> None:
+    """Merge the changes of stored counts after many texts were written, so that the next write need not."""
+    for table in _word_tables(tx, tables):
+        tx.all("SELECT merge_word_changes(current_setting('memory.tenant'), :name)", {"name": table})
+
+
 def add_part(tx: Read, part: str) -> None:
     """Add a part of a user's rows, unless it is there."""
     tx.all("INSERT INTO tenant_parts (part) VALUES (:part) ON CONFLICT (part) DO NOTHING", {"part": part})

@@ -95,7 +95,8 @@ class PostgresTexts:
         return self._rank(self._find_matches(query, phrases, limit), len(phrases), phrases, limit)
 
     def optimize(self) -> None:
-        """Nothing to do: VACUUM removes the words of deleted texts."""
+        """Merge the changes of stored counts, which have words of deleted texts. VACUUM removes those of the index."""
+        self.tx.all("SELECT merge_word_changes(current_setting('memory.tenant'), :name)", {"name": self._rows_name})
 
     def _count_unknown(self, phrases: Sequence[Phrase]) -> None:
         self._read_stored(phrases)
