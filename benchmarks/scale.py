@@ -31,7 +31,7 @@ COPIED_TABLES = """
     SELECT format('%I.%I', c.table_schema, c.table_name), string_agg(quote_ident(c.column_name), ', ')
     FROM information_schema.columns AS c JOIN information_schema.tables AS t USING (table_schema, table_name)
     WHERE (c.table_schema = 'memory_notes' OR (c.table_schema, c.table_name) IN (
-            ('memory', 'last_numbers'), ('memory', 'word_totals')
+            ('memory', 'last_numbers'), ('memory', 'word_totals'), ('memory', 'word_counts'), ('memory', 'word_changes')
         ))
         AND t.table_type = 'BASE TABLE' AND c.is_generated = 'NEVER' AND c.column_name <> 'tenant'
         AND c.table_name NOT IN ('note_vectors_parts', 'note_vectors_contexts', 'embed_queue')

@@ -84,9 +84,8 @@ class Texts(Protocol):
     def numbers(self) -> str:
         """The statement that selects the `number` of every indexed text."""
 
-    @property
-    def first_queries(self) -> Sequence[Query]:
-        """What every search reads first, to be prefetched."""
+    def first_queries(self, terms: Sequence[str]) -> Sequence[Query]:
+        """What a search for these terms reads first, to be prefetched."""
 
     def insert(self, number: int, texts: Mapping[str, str]) -> None:
         """Index a text that is not in the index, by its columns."""

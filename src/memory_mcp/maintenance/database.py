@@ -249,6 +249,7 @@ class _CheckedCell:
             if repair:
                 catalog.clear_words(tx, unit.kind.tables)
                 unit.kind.rebuild_index(tx)
+                catalog.merge_word_changes(tx, unit.kind.tables)
         problem = _problem("index", f"{self.prefix}{unit.name}", "its full-text index is not complete")
         return [replace(problem, state="repaired" if repair else "problem", repairable=True)]
 

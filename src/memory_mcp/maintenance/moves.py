@@ -215,11 +215,15 @@ def _find_moved(reading: Read, target: RowTarget, unit: Unit) -> MoveResult | No
 
 
 def _copy(reading: Read, writing: Write, unit: Unit, report_progress: ReportProgress) -> int:
+    from memory_mcp.engines.postgres.catalog import merge_word_changes
+
     source, target = _row_sets(reading, writing, unit)
     count = ProgressCount(unit.name, source.count(), report_progress)
     rows = row_copy.copy(source, target, count.add)
     if unit.kind.rebuild_index:
         unit.kind.rebuild_index(writing)
+        if not writing.is_file:
+            merge_word_changes(writing, unit.kind.tables)
     row_copy.require_equal(source, target, unit.name)
     return rows
 

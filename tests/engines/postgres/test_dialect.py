@@ -16,6 +16,7 @@ from memory_mcp.engines.postgres.dialect import returns_rows, translate
             "FROM json_each(texts) AS one CROSS JOIN t ON t.x = one.value",
             "FROM json_each(texts) AS one JOIN t ON t.x = one.value",
         ),
+        ("substr(CAST(t.x AS BLOB), 2), CAST(y AS BIGINT)", "substr(convert_to(t.x, 'UTF8'), 2), CAST(y AS BIGINT)"),
         ("FROM a CROSS JOIN b WHERE TRUE", "FROM a CROSS JOIN b WHERE TRUE"),
     ],
 )

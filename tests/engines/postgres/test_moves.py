@@ -227,7 +227,9 @@ def test_the_doctor_fills_an_incomplete_full_text_index(filled: Path, postgres_u
     arguments = ("doctor", "--data-dir", str(tmp_path / "any"), "--database-url", postgres_url)
     found = run(*arguments)
     assert (found["findings"], set(found["checked"])) == ([], {"settings", "users", "row sets"})
+    unmerged = "SELECT count(*) FROM memory.word_changes"
     with psycopg.connect(postgres_url) as connection:
+        assert connection.execute(unmerged).fetchone() == (0,)
         for table in (
             "memory_notes.notes_words_rows",
             "memory_vault.vault_fts_rows",
@@ -239,6 +241,9 @@ def test_the_doctor_fills_an_incomplete_full_text_index(filled: Path, postgres_u
     assert len(json.loads(checked.stdout)["findings"]) == 6
     assert {one["state"] for one in run(*arguments, "--repair")["findings"]} == {"repaired"}
     assert run(*arguments)["findings"] == []
+    with psycopg.connect(postgres_url) as connection:
+        assert connection.execute(unmerged).fetchone() == (0,)
+        assert connection.execute("SELECT sum(texts) > 0 FROM memory.word_counts").fetchone() == (True,)
 
 
 def test_every_table_of_a_file_is_moved_or_derived(filled: Path, postgres_url: str, tmp_path: Path) -> None:

@@ -103,10 +103,17 @@ def invalid_indexes(tx: Read) -> list[str]:
 
 
 def clear_words(tx: Read, tables: TableSet) -> None:
-    """Empty the full-text indexes."""
+    """Empty the full-text indexes. Their counts go first, so that those of each deleted text need no change."""
     for table in _word_tables(tx, tables):
+        for counts in ("word_totals", "word_changes", "word_counts"):
+            tx.all(f"DELETE FROM {counts} WHERE name = :name", {"name": table})
         tx.all(f"DELETE FROM {table}")
-        tx.all("DELETE FROM word_totals WHERE name = :name", {"name": table})
+
+
+def merge_word_changes(tx: Read, tables: TableSet) -> None:
+    """Merge the changes of stored counts after many texts were written, so that the next write need not."""
+    for table in _word_tables(tx, tables):
+        tx.all("SELECT merge_word_changes(current_setting('memory.tenant'), :name)", {"name": table})
 
 
 def add_part(tx: Read, part: str) -> None:

@@ -1,8 +1,8 @@
 """SQL of the storages, translated for PostgreSQL.
 
 Storages write SQL that both engines understand. Functions that PostgreSQL lacks (json_each, instr, ->> on texts) are in
-base/0001_base.sql. This module translates parameters, lists and json_each (to arrays) and the target of ON CONFLICT
-(the tenant leads every key), and removes hints to SQLite's planner.
+base/0001_base.sql. This module translates parameters, lists and json_each (to arrays), the bytes of a text and the
+target of ON CONFLICT (the tenant leads every key), and removes hints to SQLite's planner.
 """
 
 import json
@@ -19,6 +19,7 @@ _RULES = (
     (re.compile(r"CROSS JOIN ((?:\w+|json_each\([^)]*\))(?: AS \w+)?\s+ON)"), r"JOIN \1"),
     (re.compile(r"(?<=[\s(])\+(?=[a-z])"), ""),  # +column: without an index
     (re.compile(r"INDEXED BY \w+"), ""),
+    (re.compile(r"CAST\(([\w.]+) AS BLOB\)"), r"convert_to(\1, 'UTF8')"),
     # The planner knows how long an array is. For json_each it would read all rows of the tenant to join twenty.
     (
         re.compile(r"json_each\(:([a-z_0-9]+)\)"),

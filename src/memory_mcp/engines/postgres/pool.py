@@ -57,7 +57,9 @@ TENANT_TABLES = """
     WHERE column_name = 'tenant' AND table_name <> 'departures'
         AND (table_schema = 'memory' OR starts_with(table_schema, 'memory_'))
         AND has_table_privilege(format('%I.%I', table_schema, table_name), 'DELETE')
-    ORDER BY table_name <> 'vector_changes'  -- which gets a row for each deleted vector, for other servers' copies
+    -- vector_changes gets a row for each deleted vector, for other servers' copies. Without word_totals, words that are
+    -- deleted are not counted.
+    ORDER BY table_name NOT IN ('vector_changes', 'word_totals')
 """
 
 

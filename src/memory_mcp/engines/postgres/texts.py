@@ -1,19 +1,19 @@
 """A full-text index in a tsvector, with the matches and ranks of FTS5.
 
 The table NAME_rows (tenant, number, length, words) has a row for each text; the view NAME shows those of the tenant.
-word_totals has the number of texts and of their words.
+word_totals has the number of texts and of their words, word_counts how many contain each word.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp.engines.postgres import words
+from memory_mcp.engines.postgres import word_counts, words
+from memory_mcp.engines.postgres.matches import ABSENT, RANK_SUMS, TEXT_LIST, CountedMatches, TextList, cumulative_rank
 from memory_mcp.engines.postgres.words import Phrase
 from memory_mcp.engines.texts import Allowed, BestMatches, Owners, Query, Selected, WordTable
 
@@ -33,7 +33,7 @@ MAX_COUNTED = 5000  # texts that contain a term; beyond, its weight hardly diffe
 MAX_LISTED = 50_000  # texts with a phrase that are listed where they are counted
 MIN_RANKED = 700  # matches that are ranked, by the weights of the words they contain
 
-_TOTALS = "SELECT texts, tokens FROM word_totals WHERE name = :name"
+_TOTALS = "SELECT texts, tokens, changes FROM word_totals WHERE name = :name"
 
 TEXTS_PER_OWNER = 3  # that are ranked, where texts have owners
 
@@ -44,16 +44,18 @@ class PostgresTexts:
     table: WordTable
     allowed: Allowed | Selected | None
     is_confined: bool
-    _counts: dict[Phrase, int] = field(default_factory=dict)  # of all texts that contain a phrase
-    _lists: dict[Phrase, _TextList] = field(default_factory=dict, init=False)  # the allowed texts that contain a phrase
+    _counts: dict[Phrase, int] = field(default_factory=dict)  # of all texts that contain a phrase, as far as counted
+    _stored: dict[Phrase, int] = field(default_factory=dict)  # the same, as the database has them
+    _lists: dict[Phrase, TextList] = field(default_factory=dict, init=False)  # the allowed texts that contain a phrase
 
     @property
     def numbers(self) -> str:
         return f"SELECT number FROM {self.table.name}"
 
-    @property
-    def first_queries(self) -> Sequence[Query]:
-        return [(_TOTALS, {"name": f"{self.table.name}_rows"})]
+    def first_queries(self, terms: Sequence[str]) -> Sequence[Query]:
+        phrases = [words.phrase(term) for term in terms]
+        stored = [phrase for phrase in phrases if word_counts.is_stored(phrase)]
+        return [self._totals_query, *([word_counts.query(self._rows_name, stored)] if stored else [])]
 
     def insert(self, number: int, texts: Mapping[str, str]) -> None:
         vector, length = words.vector(texts, self._letters, is_stemmed=self.table.is_stemmed)
@@ -71,7 +73,7 @@ class PostgresTexts:
     def documents(self) -> int:
         if isinstance(self.allowed, Selected):
             return self.tx.number(f"SELECT count(*) FROM ({self.allowed.statement}) AS allowed", self.allowed.values)
-        return self.allowed.count if self.allowed else self._totals[0]
+        return self.allowed.count if self.allowed else self._totals.texts
 
     def counts(self, terms: Sequence[str], limit: int) -> dict[str, int]:
         found = self._count([words.phrase(term) for term in terms], limit)
@@ -93,20 +95,40 @@ class PostgresTexts:
         return self._rank(self._find_matches(query, phrases, limit), len(phrases), phrases, limit)
 
     def optimize(self) -> None:
-        """Nothing to do: VACUUM removes the words of deleted texts."""
+        """Merge the changes of stored counts, which have words of deleted texts. VACUUM removes those of the index."""
+        self.tx.all("SELECT merge_word_changes(current_setting('memory.tenant'), :name)", {"name": self._rows_name})
 
     def _count_unknown(self, phrases: Sequence[Phrase]) -> None:
-        if unknown := [phrase for phrase in phrases if phrase not in self._counts]:
-            replace(self, allowed=None)._count(unknown, MAX_COUNTED)
+        self._read_stored(phrases)
+        if unknown := [phrase for phrase in phrases if phrase not in self._stored and phrase not in self._counts]:
+            replace(self, allowed=None)._count_texts(unknown, MAX_COUNTED)
 
     def _count(self, phrases: Sequence[Phrase], limit: int) -> list[int]:
-        """How many allowed texts contain each phrase, at most `limit`. Those of all texts go to `_counts`."""
+        """How many allowed texts contain each phrase, at most `limit`."""
+        self._read_stored(phrases)
+        is_about_all = not self.allowed and not self.table.owners
+        found = {
+            phrase: min(count, limit)
+            for phrase in phrases
+            if (count := self._stored.get(phrase)) is not None and (is_about_all or count == 0)
+        }
+        if others := [phrase for phrase in phrases if phrase not in found]:
+            found |= zip(others, self._count_texts(others, limit), strict=True)
+        return [found[phrase] for phrase in phrases]
+
+    def _read_stored(self, phrases: Sequence[Phrase]) -> None:
+        wanted = [phrase for phrase in phrases if word_counts.is_stored(phrase) and phrase not in self._stored]
+        if wanted and self._totals.changes <= word_counts.MAX_UNMERGED:
+            self._stored.update(word_counts.read(self.tx, self._rows_name, wanted))
+
+    def _count_texts(self, phrases: Sequence[Phrase], limit: int) -> list[int]:
+        """The same by looking at the texts, which are listed. The counts of all texts go to `_counts`."""
         containing = f"SELECT number, length FROM {self.table.name} WHERE words @@ one.query"
         own, every = f"{containing} {self._allowed_condition()}", "NULL::bigint"
-        listed = f"CASE WHEN count(*) < :limit AND count(*) <= {MAX_LISTED} THEN {_LIST} END"
+        listed = f"CASE WHEN count(*) < :limit AND count(*) <= {MAX_LISTED} THEN {TEXT_LIST} END"
         if owners := self.table.owners:
             own, listed = f"SELECT DISTINCT {owners.number} FROM ({containing}) AS found {owners.join}", "NULL::bytea"
-        if self.allowed or owners:
+        if (self.allowed or owners) and not all(phrase in self._stored for phrase in phrases):
             every = f"(SELECT count(*) FROM ({containing} LIMIT {MAX_COUNTED}) AS every)"
         rows = self.tx.all(
             f"""
@@ -120,7 +142,7 @@ class PostgresTexts:
         for phrase, (own_count, every_count, packed) in zip(phrases, rows, strict=True):
             self._counts[phrase] = own_count if every_count is None else every_count
             if packed is not None:
-                self._lists[phrase] = _TextList.unpacked(packed)
+                self._lists[phrase] = TextList.unpacked(packed)
         return [own_count for own_count, _, _ in rows]
 
     def _owners_containing(
@@ -140,17 +162,31 @@ class PostgresTexts:
             holders[terms[index - 1]][owner] = 1.0
         return holders
 
-    def _find_any(self, phrases: Sequence[Phrase], scored: int, limit: int) -> _Matches:
+    def _find_any(self, phrases: Sequence[Phrase], scored: int, limit: int) -> CountedMatches:
         """The matches that contain the rarest of the first `scored` phrases, and how often each contains every one."""
-        candidates = self._rarest_matches(phrases[:scored], self._max_ranked(limit))
-        source = f"{self.table.name} WHERE number = ANY (:numbers::bigint[])"
-        return self._count_words(source, {"numbers": candidates.tolist()}, phrases)
+        candidates, values = self._candidates(phrases[:scored], self._max_ranked(limit))
+        return self._count_words(candidates, values, phrases)
+
+    def _candidates(self, phrases: Sequence[Phrase], limit: int) -> tuple[str, Mapping[str, Any]]:
+        """SQL for the allowed texts with the rarest phrases, short ones first, and its values."""
+        name, allowed = self.table.name, self._allowed_condition()
+        if all(phrase in self._lists for phrase in phrases):
+            pass
+        elif sum(self._stored.get(phrase, limit) for phrase in phrases) <= limit:
+            containing = f"{name} WHERE words @@ :any::tsquery {allowed}"
+            return containing, self._allowed_values() | {"any": words.any_of(phrases)}
+        elif len(phrases) == 1:
+            shortest = f"SELECT number FROM {name} WHERE words @@ :any::tsquery {allowed} ORDER BY length, number"
+            values = self._allowed_values() | {"any": phrases[0].query, "ranked": limit}
+            return f"({shortest} LIMIT :ranked) AS best JOIN {name} USING (number)", values
+        numbers = self._rarest_matches(phrases, limit)
+        return f"{name} WHERE number = ANY (:numbers::bigint[])", {"numbers": numbers.tolist()}
 
     def _rarest_matches(self, phrases: Sequence[Phrase], limit: int) -> Numbers:
         """The allowed texts with the rarest phrases, short ones first."""
         import numpy as np
 
-        lists = self._lists_of(phrases, limit)
+        lists = self._lists_of(phrases)
         numbers, indexes = np.unique(np.concatenate([one.numbers for one in lists]), return_inverse=True)
         if len(numbers) <= limit:
             return numbers
@@ -160,20 +196,23 @@ class PostgresTexts:
         best: Numbers = np.lexsort((lengths, -np.bincount(indexes, idfs)))[:limit]
         return numbers[best]
 
-    def _lists_of(self, phrases: Sequence[Phrase], limit: int) -> list[_TextList]:
-        """The allowed texts that contain each phrase; of a single one, `limit` of them are enough."""
-        for phrase in phrases:
-            if phrase not in self._lists:
-                containing = f"SELECT number, length FROM {self.table.name} WHERE words @@ :query::tsquery"
-                shortest = "ORDER BY length LIMIT :limit" if len(phrases) == 1 else ""
-                [(packed,)] = self.tx.all(
-                    f"SELECT {_LIST} FROM ({containing} {self._allowed_condition()} {shortest}) AS found",
-                    self._allowed_values() | {"query": phrase.query, "limit": limit},
-                )
-                self._lists[phrase] = _TextList.unpacked(packed or b"")
+    def _lists_of(self, phrases: Sequence[Phrase]) -> list[TextList]:
+        """The allowed texts that contain each phrase."""
+        if unknown := [phrase for phrase in phrases if phrase not in self._lists]:
+            containing = f"SELECT number, length FROM {self.table.name} WHERE words @@ one.query"
+            rows = self.tx.all(
+                f"""
+                SELECT (SELECT {TEXT_LIST} FROM ({containing} {self._allowed_condition()}) AS found)
+                FROM unnest(:phrases::tsquery[]) WITH ORDINALITY AS one(query, index) ORDER BY one.index
+                """,
+                self._allowed_values() | {"phrases": [phrase.query for phrase in unknown]},
+            )
+            self._lists.update(
+                (phrase, TextList.unpacked(packed or b"")) for phrase, (packed,) in zip(unknown, rows, strict=True)
+            )
         return [self._lists[phrase] for phrase in phrases]
 
-    def _find_matches(self, query: str, phrases: Sequence[Phrase], limit: int) -> _Matches:
+    def _find_matches(self, query: str, phrases: Sequence[Phrase], limit: int) -> CountedMatches:
         """The matches of a tsquery that contain the rarest phrases, and how often each contains every one."""
         weights = [
             f"CASE WHEN words @@ :term{index}::tsquery THEN :idf{index}::float8 ELSE 0 END"
@@ -195,10 +234,10 @@ class PostgresTexts:
     def _max_ranked(self, limit: int) -> int:
         return max(MIN_RANKED, 3 * limit) * (TEXTS_PER_OWNER if self.table.owners else 1)
 
-    def _count_words(self, candidates: str, values: Mapping[str, Any], phrases: Sequence[Phrase]) -> _Matches:
+    def _count_words(self, candidates: str, values: Mapping[str, Any], phrases: Sequence[Phrase]) -> CountedMatches:
         """How often each candidate contains every phrase."""
         ranks = [
-            f"{_cumulative_rank(index, letter, phrase)}::real"
+            f"{cumulative_rank(index, letter, phrase)}::real"
             for index, phrase in enumerate(phrases)
             for letter in self._letters_in_use
         ]
@@ -208,7 +247,7 @@ class PostgresTexts:
             {**values, **{f"term{index}": phrase.query for index, phrase in enumerate(phrases)}},
         )
         sums = found["ranks"].reshape(len(found["ranks"]), len(phrases), len(self._letters_in_use))
-        return _Matches(
+        return CountedMatches(
             found["number"][:, 0],
             found["length"][:, 0],
             [self._frequencies(sums[:, index], phrase) for index, phrase in enumerate(phrases)],
@@ -219,12 +258,12 @@ class PostgresTexts:
         it comes first."""
         import numpy as np
 
-        sums = np.where(ranks > _ABSENT, np.searchsorted(_SUMS, ranks.astype(np.float64) + 1e-6, side="right"), 0)
+        sums = np.where(ranks > ABSENT, np.searchsorted(RANK_SUMS, ranks.astype(np.float64) + 1e-6, side="right"), 0)
         sums = sums if phrase.is_word else ranks.astype(np.int64)
         wanted = [letter in (phrase.letters or self._letters_in_use) for letter in self._letters_in_use]
         return np.diff(sums, axis=1, prepend=0) * np.array(wanted)
 
-    def _rank(self, found: _Matches, scored: int, terms: Sequence[Phrase], limit: int) -> dict[int, float]:
+    def _rank(self, found: CountedMatches, scored: int, terms: Sequence[Phrase], limit: int) -> dict[int, float]:
         idfs = [1.0 if self.is_confined else self._idf(term) for term in terms[:scored]]
         scores = dict(zip(found.numbers.tolist(), self._scores(found, idfs).tolist(), strict=True))
         if self.table.owners:
@@ -241,7 +280,7 @@ class PostgresTexts:
             best[owner] = max(scores[number], best.get(owner, 0.0))
         return best
 
-    def _scores(self, found: _Matches, idfs: Sequence[float]) -> Floats:
+    def _scores(self, found: CountedMatches, idfs: Sequence[float]) -> Floats:
         """The bm25 of each."""
         import numpy as np
 
@@ -253,7 +292,7 @@ class PostgresTexts:
             scores += idf * frequency * (K1 + 1) / (frequency + lengths)
         return scores
 
-    def _holders(self, found: _Matches, index: int) -> dict[int, float]:
+    def _holders(self, found: CountedMatches, index: int) -> dict[int, float]:
         """Which of these contain a term, by its index, and to what degree."""
         import numpy as np
 
@@ -263,22 +302,28 @@ class PostgresTexts:
         return dict(zip(found.numbers[held].tolist(), highest[held].tolist(), strict=True))
 
     def _idf(self, phrase: Phrase) -> float:
-        documents, holding = self._totals[0], self._counts.get(phrase, 1)
+        documents, holding = self._totals.texts, self._stored.get(phrase, self._counts.get(phrase, 1))
         if holding > documents:
             return MIN_IDF
         return max(MIN_IDF, math.log((documents - holding + 0.5) / (holding + 0.5)))
 
     @cached_property
     def _average_length(self) -> float:
-        documents, length = self._totals
-        return TYPICAL_LENGTH if self.is_confined or not documents else length / documents
+        totals = self._totals
+        return TYPICAL_LENGTH if self.is_confined or not totals.texts else totals.tokens / totals.texts
 
     @cached_property
-    def _totals(self) -> tuple[int, int]:
-        """Texts, and their tokens."""
-        [query] = self.first_queries
-        row = self.tx.one(*query)
-        return (row[0], row[1]) if row else (0, 0)
+    def _totals(self) -> _Totals:
+        row = self.tx.one(*self._totals_query)
+        return _Totals(*row) if row else _Totals()
+
+    @property
+    def _totals_query(self) -> Query:
+        return _TOTALS, {"name": self._rows_name}
+
+    @property
+    def _rows_name(self) -> str:
+        return f"{self.table.name}_rows"
 
     @cached_property
     def _letters(self) -> dict[str, str]:
@@ -305,48 +350,8 @@ class PostgresTexts:
         return {"flags": self.allowed.flags} if self.allowed else {}
 
 
-_LIST = "string_agg(int8send(number) || int4send(length), ''::bytea)"  # of texts, as _TextList reads it
-
-
 @dataclass(frozen=True)
-class _TextList:
-    """Texts that contain a phrase."""
-
-    numbers: Numbers
-    lengths: NDArray[np.int32]
-
-    @classmethod
-    def unpacked(cls, packed: bytes) -> _TextList:
-        import numpy as np
-
-        found = np.frombuffer(packed, [("number", ">i8"), ("length", ">i4")])
-        return cls(found["number"].astype(np.int64), found["length"].astype(np.int32))
-
-
-@dataclass(frozen=True)
-class _Matches:
-    numbers: Numbers
-    lengths: Floats
-    frequencies: Sequence[Floats]  # of each term, a row for each match and a column for each letter in use
-
-    def rows_of(self, numbers: Mapping[int, float]) -> _Matches:
-        """Those of these numbers, in their order."""
-        places = {number: place for place, number in enumerate(self.numbers.tolist())}
-        rows = [places[number] for number in numbers]
-        return _Matches(self.numbers[rows], self.lengths[rows], [one[rows] for one in self.frequencies])
-
-
-# To unnest a tsvector takes 35 µs, so SQL does not count how often a word occurs. But ts_rank of one word is the sum of
-# 1/n² over its positions, each with the weight of its letter, divided by π²/6; and columns stand in the order of their
-# letters. So ts_rank for A alone, for A and B, and so on, gives the numbers. tests/engines/postgres checks it.
-_SUMS = list(itertools.accumulate(1 / n**2 / 1.64493406685 for n in range(1, words.MAX_POSITIONS + 1)))
-_ABSENT = 1e-10  # ts_rank of a word that does not occur is below
-
-
-def _cumulative_rank(index: int, letter: str, phrase: Phrase) -> str:
-    """SQL for a number that says how often a phrase occurs with this letter or with one before it. ts_rank does not
-    look whether words stand side by side, so if it is not a single word, it is matched, and the number is 0 or 1."""
-    if not phrase.is_word:
-        return f"(ts_filter(words, '{{{','.join('ABCD'[: 'ABCD'.index(letter) + 1])}}}') @@ :term{index}::tsquery)::int"
-    weights = ",".join(str(int(one <= letter)) for one in "DCBA")
-    return f"ts_rank('{{{weights}}}', words, :term{index}::tsquery)"
+class _Totals:
+    texts: int = 0
+    tokens: int = 0  # of the texts
+    changes: int = 0  # that a search adds to the stored counts

@@ -28,8 +28,7 @@ class Fts5Texts:
     def numbers(self) -> str:
         return f"SELECT id AS number FROM {self.table.name}_docsize"
 
-    @property
-    def first_queries(self) -> Sequence[Query]:
+    def first_queries(self, terms: Sequence[str]) -> Sequence[Query]:
         return ()
 
     def insert(self, number: int, texts: Mapping[str, str]) -> None:

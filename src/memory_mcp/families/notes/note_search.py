@@ -56,7 +56,7 @@ class NoteSearch:
     def _ranked(self, tx: Read) -> tuple[list[RankedNote], str | None]:
         tx.prefetch(
             lists.allowed_query(tx, self.query.filter),
-            *tx.texts(index.TABLES.words).first_queries,
+            *hybrid_search.first_queries(tx, index.TABLES, self.query.query),
             *self.vectors.first_queries(self.vector),
         )
         search = HybridSearch(
@@ -71,7 +71,7 @@ class NoteSearch:
             falls_back=self.query.falls_back,
         )
         candidates = search.candidates(tx)
-        facts = ranking_facts.of_notes(tx, candidates.seqs)
+        facts = ranking_facts.of_rows(candidates.facts, candidates.seqs)
         parts = {seq: candidates.parts(seq, one.importance) for seq, one in facts.items()}
         if self.vector is not None and self.query.compares_sessions:
             parts = _with_sessions(parts, {seq: one.session_id for seq, one in facts.items() if one.session_id})

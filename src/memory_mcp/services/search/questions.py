@@ -2,8 +2,16 @@
 
 QUESTION_MARKS = ("?", "\uff1f", "\u061f")  # also of Chinese and Japanese, and of Arabic
 MAX_QUESTION_BYTES = 800  # a longer text says more than it asks
-BLANKS = " \t\r\n"
+ENDING_BYTES = 40  # that show whether a text is a question; one with more blanks behind its mark is none
+_BLANKS = b" \t\r\n"
+_ENCODED_MARKS = tuple(mark.encode() for mark in QUESTION_MARKS)
 
 
 def is_question(text: str) -> bool:
-    return len(text.encode()) <= MAX_QUESTION_BYTES and text.rstrip(BLANKS).endswith(QUESTION_MARKS)
+    encoded = text.encode()
+    return len(encoded) <= MAX_QUESTION_BYTES and has_question_mark(encoded[-ENDING_BYTES:])
+
+
+def has_question_mark(ending: bytes) -> bool:
+    """Whether a text with these last bytes ends in a question mark."""
+    return ending.rstrip(_BLANKS).endswith(_ENCODED_MARKS)

@@ -77,6 +77,11 @@ class Matches:
         return ranking.covered_with_context(covered, by_context, is_answer=id_ in answers) if by_context else covered
 
 
+def first_terms(index: WordIndex, query: str) -> list[str]:
+    """The terms that are counted first."""
+    return [] if index.expression(query) is not None else fts_query.terms(query)[:MAX_TERMS]
+
+
 def by_words(index: WordIndex, query: str, limit: int, *, falls_back: bool = False) -> Matches:
     """The best `limit` matches of a query, in FTS5 syntax or in plain words. `falls_back`: if an expression matches
     nothing, those of its plain words, with a notice."""

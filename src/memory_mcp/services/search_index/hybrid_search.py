@@ -1,9 +1,10 @@
 """Search by words and by vectors at once: which texts are candidates, and the parts of each one's score."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from memory_mcp.engines.texts import Allowed
+from memory_mcp.engines.texts import Allowed, Query
 from memory_mcp.engines.transactions import Read
 from memory_mcp.services.embedding.chunks import chunks
 from memory_mcp.services.search import labels, ranking, snippets, word_search
@@ -30,6 +31,8 @@ class Candidates:
     near: Nearness
     cosines: Mapping[int, float] = field(default_factory=dict)  # of those with a vector, in [0, 1]
     notice: str | None = None
+    facts: Mapping[int, Sequence[Any]] = field(default_factory=dict)
+    """The columns of `Tables.facts`, of all candidates, and of texts that are none in the end."""
 
     @property
     def seqs(self) -> set[int]:
@@ -63,14 +66,15 @@ class HybridSearch:
     def candidates(self, tx: Read) -> Candidates:
         if self.ignores_words:
             near = self._near(tx, ())
-            return Candidates(None, near, self._cosines(near, self._forms(tx, near.deviations)))
+            found = self._forms(tx, near.deviations)
+            return Candidates(None, near, self._cosines(near, found), facts=found.facts)
         matches = self._by_words(tx)
         near = self._near(tx, matches.bm25)
         found = self._forms(tx, {*matches.bm25, *near.deviations})
         lexical = matches.scores(found.answers)
         if not (near.has_fit or matches.cover(ranking.MIN_COVERED)):  # those without a vector
             lexical = {seq: score for seq, score in lexical.items() if seq not in near.deviations}
-        return Candidates(lexical, near, self._cosines(near, found), matches.notice)
+        return Candidates(lexical, near, self._cosines(near, found), matches.notice, found.facts)
 
     def with_texts(self, tx: Read, candidates: Candidates, seqs: Collection[int]) -> Candidates:
         """The same with the nearness of these texts, too."""
@@ -109,6 +113,12 @@ class HybridSearch:
         index = TextWordIndex(tx, self.tables, self.allowed, self.is_confined)
         limit = max(MAX_BY_WORDS, self.wanted + 1)
         return word_search.by_words(index, self.text, limit, falls_back=self.falls_back)
+
+
+def first_queries(tx: Read, tables: Tables, text: str) -> Sequence[Query]:
+    """What a search for a text reads first, to be prefetched."""
+    terms = word_search.first_terms(TextWordIndex(tx, tables, None), text)
+    return tx.texts(tables.words).first_queries(terms)
 
 
 def score(parts: ScoreParts) -> float:

@@ -50,8 +50,8 @@ class SearchIndex:
     def _hits(self, file: IndexFile, query: IndexQuery) -> list[IndexHit]:
         vector = self._query_vector(file, query.text)
         with file.db.read() as tx:
-            words = tx.texts(self._files.tables.words)
-            tx.prefetch(*words.first_queries, *file.vectors.first_queries(vector))
+            first_queries = hybrid_search.first_queries(tx, self._files.tables, query.text)
+            tx.prefetch(*first_queries, *file.vectors.first_queries(vector))
             allowed = texts.allowed(tx, query.group_prefix, query.tags, query.created)
             search = HybridSearch(
                 *(self._files.tables, file.vectors, query.text, vector, allowed, query.limit, query.is_confined),

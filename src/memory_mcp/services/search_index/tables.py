@@ -26,6 +26,7 @@ class Tables:
     queue_owner: str  # the column of `embed_queue` that names a text
     live: str = "TRUE"  # the condition for texts that can be found
     before: str | None = None  # the condition for the text `earlier` that was written just before the text `later`
+    facts: str = ""  # columns of the text `later` that its family needs to rank it
 
     @property
     def has_context(self) -> bool:

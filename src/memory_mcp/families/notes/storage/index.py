@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from memory_mcp.engines.texts import WordTable
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.families.notes.model import Tag
+from memory_mcp.families.notes.storage import ranking_facts
 from memory_mcp.families.notes.storage.notes import StoredNote, inside
 from memory_mcp.services.search_index import EmbedText, Tables
 from memory_mcp.services.search_index.storage import words
@@ -21,6 +22,7 @@ TABLES = Tables(
     queue_owner="note_id",
     live="archived = 0",
     before="earlier.seq = later.previous AND earlier.expires_at IS NULL",
+    facts=ranking_facts.COLUMNS,
 )
 QUEUE = EmbedQueue(TABLES)
 VECTORS = VectorTable(TABLES)
