@@ -42,7 +42,7 @@ SIZE = """
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relkind = 'r'
 """
 
-LARGEST_TABLES = """
+BIGGEST_TABLES = """
     SELECT relname, pg_total_relation_size(c.oid) / 1000.0 / %(notes)s, pg_indexes_size(c.oid) / 1000.0 / %(notes)s
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = 'memory_notes' AND c.relkind = 'r' ORDER BY pg_total_relation_size(c.oid) DESC LIMIT 6
@@ -150,7 +150,7 @@ def _print_sizes(url: str, notes: int, users: int) -> None:
         ):
             whole, indexes = connection.execute(SIZE, (schema,)).fetchone() or (0, 0)
             rows.append((label, f"{whole / count / 1000:.2f}", f"{indexes / count / 1000:.2f}"))
-        tables = connection.execute(LARGEST_TABLES, {"notes": notes}).fetchall()
+        tables = connection.execute(BIGGEST_TABLES, {"notes": notes}).fetchall()
         print_table(
             "Bytes", [*rows, *((f"of a note: {name}", f"{kb:.2f}", f"{of_it:.2f}") for name, kb, of_it in tables)]
         )

@@ -89,17 +89,17 @@ def test_a_question_is_a_worse_answer_to_a_question_than_a_statement(tmp_path: P
 
 
 def test_a_note_that_begins_with_a_name_of_the_query_is_nearer(tmp_path: Path, notes: Server) -> None:
-    said = notes.create("Ana: the key of the shed is hidden", namespace="one")
-    heard = notes.create("Ana, the key of the shed is hidden", namespace="other")
+    by_ana = notes.create("Ana: the key of the shed is hidden", namespace="one")
+    of_ana = notes.create("Ana, the key of the shed is hidden", namespace="other")
     eventually(NotesFile(tmp_path).is_done)
 
     def cosines(query: str) -> dict[str, float]:
         return {hit["id"]: hit["score_breakdown"]["cosine"] for hit in notes.search(query)}
 
     by_name, without = cosines("where did Ana hide a key"), cosines("where is a key")
-    assert without[said] == without[heard]
-    assert by_name[heard] < 0.95
-    assert by_name[said] == pytest.approx(by_name[heard] + 0.05, abs=1e-6)
+    assert without[by_ana] == without[of_ana]
+    assert by_name[of_ana] < 0.95
+    assert by_name[by_ana] == pytest.approx(by_name[of_ana] + 0.05, abs=1e-6)
 
 
 def test_the_note_after_a_question_is_nearer_to_the_question(tmp_path: Path, notes: Server) -> None:
