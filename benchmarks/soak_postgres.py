@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx
 from tests.events import eventually
-from tests.wire import Http
+from tests.wire import Http, ServerEnded
 
 from benchmarks.figures import introduction, print_table
 from benchmarks.postgres_cluster import Cluster, running_cluster
@@ -225,12 +225,23 @@ def _run(
                 events["failovers to the replica"] += 1
             victim = servers[events["servers killed"] % len(servers)]
             victim.kill()
-            victim.start()
+            events["starts refused without a database"] += _start_again(victim)
             events["servers killed"] += 1
             time.sleep(KILL_INTERVAL_S / 2)
 
     _load(users, [proxy] * len(users), seconds, break_things)
     return [(what, str(count)) for what, count in events.items()]
+
+
+def _start_again(server: RestartableServer) -> int:
+    """As a supervisor does, until it stays. Returns how often it ended: it does if it cannot reach the database."""
+    refused = 0
+    while True:
+        try:
+            server.start()
+            return refused
+        except ServerEnded:
+            refused += 1
 
 
 def _missing(users: list[User], proxy: str) -> set[str]:

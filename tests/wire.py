@@ -223,7 +223,7 @@ def http_server(data_dir: Path, *flags: str, port: int = 0, **more: Any) -> Iter
     assert url is not None, printed
     try:
         with httpx.Client(base_url=url[0], timeout=TIMEOUT_S) as client:
-            _wait_until_up(client)
+            _wait_until_up(client, process)
             yield Http(process, url[0], key[1] if key else None, client, printed, data_dir)
     finally:
         process.kill()
@@ -240,11 +240,17 @@ def _read_banner(process: Process | subprocess.Popen[str]) -> str:
     return "".join(lines)
 
 
-def _wait_until_up(client: httpx.Client) -> None:
+class ServerEnded(Exception):
+    """A server ended before it answered a request."""
+
+
+def _wait_until_up(client: httpx.Client, process: Process | subprocess.Popen[str]) -> None:
     def is_up() -> bool:
         try:
             return client.get("/healthz").is_success
         except httpx.ConnectError:
+            if process.poll() is not None:
+                raise ServerEnded from None
             return False
 
     eventually(is_up)
