@@ -77,10 +77,10 @@ IN_FAMILIES = {  # the modules of each, which may import those before them
     "graph": "model storage journal_items adoption schema answers exchange databases files projects transfer "
     "operations edits references picture maintenance family tools",
     "portals": "model address allowed_folders answers downloads folders inference wider_types storage schema "
-    "cross_portal_query journal journal_items limits import_context archive_imports text_files inspection "
-    "exports usage portal_registry server_portals zip_files record_writer record_imports transfer_folders query_errors "
-    "file_imports file_exports query_results operations composition search_texts resources references "
-    "maintenance family tools forwarded_calls forwarded_files forwarder",
+    "cross_portal_query journal row_undo table_undo journal_items row_copies limits import_context archive_imports "
+    "text_files inspection exports usage portal_registry undoable_rows server_portals zip_files record_writer "
+    "record_imports transfer_folders query_errors file_imports file_exports query_results operations composition "
+    "search_texts resources references maintenance family tools forwarded_calls forwarded_files forwarder",
     "recall": "model background pages origins references overview fusion operations index latest counts tools family",
 }
 READERS = {  # of importers, one for each foreign format

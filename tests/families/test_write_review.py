@@ -240,7 +240,7 @@ def test_lists_and_resources_say_who_wrote(memory: Memory) -> None:
         assert {one["id"]: one["origin"] for one in json.loads(content["text"])} == {note: "mallory", mine: short}
 
 
-def test_tables_say_who_wrote_and_are_only_listed(memory: Memory) -> None:
+def test_tables_say_who_wrote_and_rows_are_undone(memory: Memory) -> None:
     mallory, alice = memory.client("mallory"), memory.client("alice")
     uri = "mem://family/money"
     mallory.call("portal_write", portalUri=uri, table="accounts", data=[{"text": "account 666"}])
@@ -260,10 +260,24 @@ def test_tables_say_who_wrote_and_are_only_listed(memory: Memory) -> None:
     ]
     listed = memory.run("writes", "list", "--family", "portals")["writes"]
     assert [(one["rows"], one["ref"]) for one in listed] == [(2, f"{uri}/accounts"), (1, f"{uri}/accounts")]
+    planned = memory.run("writes", "undo", "--client", "mallory", "--dry-run")
     undone = memory.undo("--client", "mallory")
-    assert (undone["deleted"], undone["restored"], undone["left"]) == (0, 0, 1)
-    assert "rows have no former state" in undone["items"][0]["why"]
-    assert alice.call("portal_view", portalUri=uri)["tables"][0]["rows"] == 3
+    assert planned["items"] == undone["items"]
+    assert [undone[name] for name in ("deleted", "restored", "left", "rows_deleted", "rows_restored")] == [
+        0,
+        0,
+        0,
+        1,
+        0,
+    ]
+    (item,) = undone["items"]
+    assert (item["ref"], item["outcome"], item["rows"], item["why"]) == (f"{uri}/accounts", "delete", 1, None)
+    texts = [row["text"] for row in alice.call("portal_query", portalUri=uri, sql="SELECT text FROM accounts")["rows"]]
+    assert sorted(texts) == ["account 123", "tea"]
+    assert "666" not in json.dumps(alice.call("recall_memories", query="account 666")["hits"])
+    back = memory.undo("--undo", undone["undo_id"])
+    assert (back["rows_restored"], back["items"][0]["outcome"]) == (1, "restore")
+    assert "666" in json.dumps(alice.call("recall_memories", query="account 666")["hits"])
 
 
 def test_links_are_undone(memory: Memory) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 FOLDER = Path(__file__).parent / "former"
 TEXTS = tuple(f"kept since {word}" for word in ("spring", "summer", "autumn", "winter"))
+PORTAL = "mem://kept/seasons"
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     *(("commit_memory", {"scope": "vault", "key": f"k{n}", "content": text}) for n, text in enumerate(TEXTS)),
     *(("memory_create", {"content": f"{text} [[Other]] #season", "title": f"t{n}"}) for n, text in enumerate(TEXTS)),
@@ -26,6 +27,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
         ("add_memory", {"store": "kept", "path": f"seasons/s{n}", "content": text, "tags": ["season"]})
         for n, text in enumerate(TEXTS)
     ),
+    ("portal_write", {"portalUri": PORTAL, "table": "seasons", "data": [{"name": text} for text in TEXTS]}),
 )
 KINDS = {  # the files that a data directory may have, and how often each text is in them
     "memory.db": "SELECT content FROM vault_memories",

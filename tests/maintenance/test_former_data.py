@@ -7,8 +7,11 @@ import apsw
 import pytest
 
 from memory_mcp.families.notes.model import NoteQuery
+from memory_mcp.families.portals.table_undo import UNMARKED
 from memory_mcp.families.registry import STORAGE_FAMILIES
+from memory_mcp.families.write_review import ReviewQuery
 from memory_mcp.services.access import server_db
+from memory_mcp.services.write_journal import WriteQuery
 from tests.exhaustive import sample
 from tests.maintenance import former_data
 from tests.maintenance.sample_data import LOCAL, maintenance_of, opened
@@ -66,3 +69,16 @@ def test_a_data_directory_of_every_schema_version_is_kept(tmp_path: Path) -> Non
         name: sorted(set(range(1, schema.version)) - kept[name]) for name, schema in newest.items() if name in kept
     }
     assert not any(missing.values()), missing
+
+
+def test_rows_of_a_version_that_did_not_number_them_are_never_undone(tmp_path: Path) -> None:
+    portal, names = former_data.PORTAL, sorted(former_data.TEXTS)
+    portals = frozenset({"portals"})
+    with opened(former_data.unpack("44-26f2d88", tmp_path / "data")) as app:
+        report = app.write_review.undo(LOCAL, ReviewQuery(WriteQuery(client="former"), portals))
+        assert (report.rows_deleted, [one.undo.why for one in report.items]) == (0, [UNMARKED])
+        app.portals.write(LOCAL, portal, "seasons", [{"name": names[0]}])
+        report = app.write_review.undo(LOCAL, ReviewQuery(families=portals))
+        assert (report.rows_deleted, [one.undo.why for one in report.items]) == (1, [None, UNMARKED])
+        found = app.portals.query(LOCAL, portal, "SELECT name FROM seasons ORDER BY name", {}, None, "arrays").rows
+        assert found == [[name] for name in names]

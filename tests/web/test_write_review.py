@@ -51,7 +51,7 @@ def _fact(site: Site) -> str:
     return str(site.me.get("/api/open", params={"ref": "memory://vault/bank"}).json()["content"])
 
 
-def test_writes_to_tables_are_listed_and_left_alone(browser: Browser, new_account: Site) -> None:
+def test_rows_of_tables_are_listed_and_undone_and_deletions_left_alone(browser: Browser, new_account: Site) -> None:
     new_account.call("portal_write", portalUri="mem://a/b", table="t", data=[{"x": 1}, {"x": 2}])
     new_account.call("portal_delete", portalUri="mem://a/b", table="t", where={"x": 2})
     with open_context(browser, new_account) as context, open_page(context, new_account) as page:
@@ -63,7 +63,15 @@ def test_writes_to_tables_are_listed_and_left_alone(browser: Browser, new_accoun
         expect(rows.nth(2).get_by_role("link", name="a/b/t")).to_be_visible()
         page.get_by_role("button", name="Undo all that match…").click()
         dialog = page.get_by_role("dialog")
-        expect(dialog).to_contain_text("0 memories will be deleted, 0 memories restored, 1 left alone.")
-        expect(dialog).to_contain_text("rows have no former state that could come back")
-        expect(dialog.get_by_role("button", name="Undo")).to_be_disabled()
+        expect(dialog).to_contain_text("1 row will be deleted, 0 memories restored, 1 left alone.")
+        expect(dialog).to_contain_text("deleted rows, and former names and descriptions, are not kept")
         assert_accessible(page)
+        dialog.get_by_role("button", name="Undo").click()
+        expect(page.get_by_text("Undone: 1 row deleted, 0 memories restored, 1 left alone.")).to_be_visible()
+        expect(rows).to_have_count(4)
+        expect(rows.nth(1)).to_contain_text("updated, −1 row by an undo")
+        expect(rows.nth(3)).to_contain_text("created, +2 rows, undone")
+        assert new_account.call("portal_view", portalUri="mem://a/b")["tables"][0]["rows"] == 0
+        page.get_by_role("button", name="Undo", exact=True).click()  # of the message
+        expect(rows).to_have_count(5)
+        assert new_account.call("portal_view", portalUri="mem://a/b")["tables"][0]["rows"] == 1

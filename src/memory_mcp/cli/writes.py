@@ -122,7 +122,8 @@ def undo_writes(
 ) -> None:
     """Undo the writes that match all options, and print how to take that back.
 
-    New memories are deleted, changed and deleted ones get their former state. What others changed later is left alone.
+    New memories and rows are deleted, changed and deleted memories get their former state. What others changed later is
+    left alone.
     Example: memory-mcp writes undo --client cursor --since 2026-05-01
     """
     wanted = _Wanted(client, key, source, since, until, family)
@@ -137,7 +138,7 @@ def undo_writes(
                 _confirm(report)
         if not dry_run:
             report = app.write_review.undo(caller, query)
-    back = _command(report, user, data_dir) if report.undo_id and (report.deleted or report.restored) else None
+    back = _command(report, user, data_dir) if report.undo_id and not report.is_empty else None
     _show_report(report, back, as_json=as_json)
 
 
@@ -146,11 +147,23 @@ def _confirm(report: UndoReport) -> None:
     if not sys.stdin.isatty():
         raise Invalid("An undo asks for confirmation. Give --yes to skip that, or --dry-run to see what it would do.")
     _print_items(report.items)
-    if not report.deleted and not report.restored:
+    if report.is_empty:
         raise Invalid("There is nothing to undo.")
-    what = f"Delete {counted(report.deleted, 'memories')} and restore {counted(report.restored, 'memories')}?"
-    if not confirm(what):
+    if not confirm(f"Delete {_deleted(report)} and restore {_restored(report)}?"):
         raise Invalid("Nothing was undone.")
+
+
+def _deleted(report: UndoReport) -> str:
+    return _memories_and_rows(report.deleted, report.rows_deleted)
+
+
+def _restored(report: UndoReport) -> str:
+    return _memories_and_rows(report.restored, report.rows_restored)
+
+
+def _memories_and_rows(memories: int, rows: int) -> str:
+    shown = [counted(memories, "memories")] if memories or not rows else []
+    return " and ".join([*shown, *([counted(rows, "rows")] if rows else [])])
 
 
 def _command(report: UndoReport, user: str, data_dir: Path | None) -> str:
@@ -224,15 +237,18 @@ def _counts(group: ReviewedGroup) -> str:
 def _show_report(report: UndoReport, back: str | None, *, as_json: bool) -> None:
     if as_json:
         shown = [
-            {"family": one.family, "ref": one.ref, "title": one.title, "outcome": one.undo.outcome, "why": one.undo.why}
+            {
+                **{"family": one.family, "ref": one.ref, "title": one.title},
+                **{"outcome": one.undo.outcome, "rows": one.undo.rows, "why": one.undo.why},
+            }
             for one in report.items
         ]
         print_json({**vars(report), "items": shown, "undo": back})
     else:
-        _print_items([one for one in report.items if one.undo.outcome == "left" or report.undo_id is None])
+        _print_items([one for one in report.items if one.undo.why or report.undo_id is None])
         will = "would be " if report.undo_id is None else ""
-        deleted, restored = counted(report.deleted, "memories"), counted(report.restored, "memories")
-        print_text(f"{deleted} {will}deleted, {restored} {will}restored, {report.left} left alone.")
+        left = f"{report.left} left alone."
+        print_text(f"{_deleted(report)} {will}deleted, {_restored(report)} {will}restored, {left}")
         if back:
             print_text(f"Take it back with: {back}")
     _end(report.incomplete)
@@ -240,8 +256,9 @@ def _show_report(report: UndoReport, back: str | None, *, as_json: bool) -> None
 
 def _print_items(items: Sequence[ReviewedUndo]) -> None:
     for one in items[:MAX_ITEMS_SHOWN]:
-        why = f": {one.undo.why}" if one.undo.why else ""
-        print_text(f"  {one.undo.outcome:<8}{one.family:<8}{_short(one.title)}{why}")
+        rows = "" if one.undo.rows is None else counted(one.undo.rows, "rows")
+        more = "; ".join(filter(None, [rows, one.undo.why]))
+        print_text(f"  {one.undo.outcome:<8}{one.family:<8}{_short(one.title)}{more and f': {more}'}")
     if len(items) > MAX_ITEMS_SHOWN:
         print_text(f"  … and more; --json has up to {MAX_REPORTED_ITEMS:,}.")
 

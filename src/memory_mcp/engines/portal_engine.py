@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from copy import copy
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb import archive
@@ -71,6 +71,8 @@ class PortalEngine(ABC):
 
     database = DATABASE
     """The name that its database has in statements."""
+    marks_rows: ClassVar[bool] = True
+    """Whether rows get a number that says which write they are from."""
 
     def __init__(self, limits: Mapping[str, int], rules: EngineRules, user_memory: MemoryBudget | None) -> None:
         """`user_memory` limits the queries, exports and imports of all engines that share it."""

@@ -13,7 +13,7 @@ from memory_mcp.clock import new_id
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.families.writes import Journal, JournalUndo
-from memory_mcp.services.write_journal import ItemUndo, WriteGroup, WriteQuery, WriteRecord, undo
+from memory_mcp.services.write_journal import ItemUndo, WriteGroup, WriteQuery, WriteRecord
 
 MAX_ITEMS_PER_TRANSACTION = 200  # other writers wait meanwhile
 MAX_REPORTED_ITEMS = 1000
@@ -63,16 +63,23 @@ class UndoReport:
     deleted: int = 0
     restored: int = 0
     left: int = 0
-    only_listed: int = 0  # of those that are left: in journals whose writes are never undone
+    rows_deleted: int = 0  # of tables, which do not count as memories
+    rows_restored: int = 0
     items: list[ReviewedUndo] = field(default_factory=list)  # at most MAX_REPORTED_ITEMS
     incomplete: dict[str, str] = field(default_factory=dict)  # families and projects that cannot be read, and why
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is undone."""
+        return not (self.deleted or self.restored or self.rows_deleted or self.rows_restored)
+
     def add(self, family: str, journal: Journal, undone: Sequence[ItemUndo]) -> None:
-        outcomes = Counter(one.outcome for one in undone)
+        outcomes = Counter(one.outcome for one in undone if one.rows is None)
         self.deleted += outcomes["delete"]
         self.restored += outcomes["restore"]
         self.left += outcomes["left"]
-        self.only_listed += len(undone) if journal.undo is None else 0
+        self.rows_deleted += sum(one.rows or 0 for one in undone if one.outcome == "delete")
+        self.rows_restored += sum(one.rows or 0 for one in undone if one.outcome == "restore")
         if reported := undone[: MAX_REPORTED_ITEMS - len(self.items)]:
             self.items += _shown(family, journal, reported)
 
@@ -133,7 +140,7 @@ class WriteReview:
                     continue
                 undone: set[str] = set()
                 for chosen in _portions(journal, wanted):
-                    report.add(family, journal, _planned(journal, journal.undo, chosen, undone))
+                    report.add(family, journal, journal.undo.plan(chosen, undone))
         return report
 
     def undo(self, caller: Caller, query: ReviewQuery) -> UndoReport:
@@ -148,11 +155,10 @@ class WriteReview:
                 self._undo_in(undoing, family, journal, wanted, report)
         return report
 
-    def undo_session(self, caller: Caller, session_id: str) -> tuple[int, int]:
-        """Undo the writes of a session. Returns how many items are undone, and how many are left, without those whose
-        writes are only listed."""
-        report = self.undo(caller, ReviewQuery(WriteQuery(session_id=session_id)))
-        return report.deleted + report.restored, report.left - report.only_listed
+    def undo_session(self, caller: Caller, session_id: str, families: frozenset[str]) -> tuple[int, int]:
+        """Undo the writes of a session in some families. Returns how many items are undone, and how many are left."""
+        report = self.undo(caller, ReviewQuery(WriteQuery(session_id=session_id), families))
+        return report.deleted + report.restored, report.left
 
     def _undo_in(self, caller: Caller, family: str, journal: Journal, wanted: WriteQuery, report: UndoReport) -> None:
         if journal.undo is None:
@@ -164,11 +170,8 @@ class WriteReview:
     def _undo_portion(
         self, caller: Caller, family: str, journal: JournalUndo, chosen: Mapping[str, set[int]]
     ) -> list[ItemUndo]:
-        with journal.write(list(chosen)) as tx:
-            done = undo.run(tx, caller, journal.items, chosen)
-        undone = [one.item for one in done if one.outcome != "left"]
-        if undone:
-            journal.publish(undone)
+        done = journal.run(caller, chosen)
+        if any(one.outcome != "left" for one in done):
             self._publish(caller.user, family)
         return done
 
@@ -219,10 +222,8 @@ def _id_of(family: str, group: str, number: int) -> str:
 def _reviewed(family: str, journal: Journal, query: WriteQuery, limit: int) -> list[ReviewedWrite]:
     with journal.read() as tx:
         records = journal.items.table.find(tx, query, limit)
-        items = list(dict.fromkeys(one.item for one in records))
-        shown = journal.items.shown(tx, items)
-        histories = {} if journal.undo is None else journal.items.table.history(tx, items)
-        undone = {number for history in histories.values() for number in undo.undone_numbers(history)}
+        shown = journal.items.shown(tx, list(dict.fromkeys(one.item for one in records)))
+        undone = set() if journal.undo is None else journal.undo.undone(tx, records)
     return [
         ReviewedWrite(
             _id_of(family, journal.group, one.number),
@@ -262,12 +263,6 @@ def _portions(journal: Journal, wanted: WriteQuery) -> Iterator[dict[str, set[in
             return
         yield chosen
         below = min(max(numbers) for numbers in chosen.values())
-
-
-def _planned(journal: Journal, how: JournalUndo, chosen: Mapping[str, set[int]], undone: set[str]) -> list[ItemUndo]:
-    with journal.read() as tx:
-        steps, left = undo.plan(tx, how.items, chosen, undone)
-    return [*map(undo.outcome, steps), *undo.partly_left(steps), *left]
 
 
 def _refused(journal: Journal, wanted: WriteQuery) -> list[ItemUndo]:

@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from memory_mcp.services.write_journal import Action, Writer, WriteTable
+from memory_mcp.services.write_journal import Action, ItemUndo, Writer, WriteRecord, WriteTable, undo
 from memory_mcp.services.write_journal.undo import Items, last_writers
 
 if TYPE_CHECKING:
+    from memory_mcp.caller import Caller
     from memory_mcp.engines.transactions import Read, Write
 
 MAX_NAMED_WRITERS = 10  # of one memory, in an origin
@@ -103,13 +104,44 @@ def writes_of(tx: Read, items: ShownItems, ref: str, limit: int) -> list[MemoryW
     ]
 
 
-@dataclass(frozen=True)
-class JournalUndo:
+class JournalUndo(Protocol):
     """How writes of a journal are undone."""
 
+    def plan(self, chosen: Mapping[str, set[int]], undone: set[str]) -> list[ItemUndo]:
+        """What an undo of the chosen records, by item, would do now. `undone` has the items of earlier plans, and gets
+        those of this one."""
+
+    def run(self, caller: Caller, chosen: Mapping[str, set[int]]) -> list[ItemUndo]:
+        """Undo the chosen records, record that, and notify clients."""
+
+    def undone(self, tx: Read, records: Sequence[WriteRecord]) -> set[int]:
+        """The numbers of the records that are undone, among these and maybe others."""
+
+
+@dataclass(frozen=True)
+class StateUndo:
+    """Gives items of a database their former states, in one transaction."""
+
     items: Items
+    read: Callable[[], AbstractContextManager[Read]]
     write: Callable[[Sequence[str]], AbstractContextManager[Write]]  # to undo these items
     publish: Callable[[Sequence[str]], None] = lambda items: None  # called when items were undone
+
+    def plan(self, chosen: Mapping[str, set[int]], undone: set[str]) -> list[ItemUndo]:
+        with self.read() as tx:
+            steps, left = undo.plan(tx, self.items, chosen, undone)
+        return [*map(undo.outcome, steps), *undo.partly_left(steps), *left]
+
+    def run(self, caller: Caller, chosen: Mapping[str, set[int]]) -> list[ItemUndo]:
+        with self.write(list(chosen)) as tx:
+            done = undo.run(tx, caller, self.items, chosen)
+        if changed := [one.item for one in done if one.outcome != "left"]:
+            self.publish(changed)
+        return done
+
+    def undone(self, tx: Read, records: Sequence[WriteRecord]) -> set[int]:
+        histories = self.items.table.history(tx, list(dict.fromkeys(one.item for one in records)))
+        return {number for history in histories.values() for number in undo.undone_numbers(history)}
 
 
 @dataclass(frozen=True)

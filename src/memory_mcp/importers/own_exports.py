@@ -29,7 +29,8 @@ class ReadExport(Protocol):
 @dataclass(frozen=True)
 class OwnExports:
     read: ReadExport
-    undo_session: Callable[[Caller, str], tuple[int, int]]  # how many memories are undone, and how many stay
+    undo_session: Callable[[Caller, str, frozenset[str]], tuple[int, int]]
+    """Undoes the writes of a session in some families. Returns how many memories are undone, and how many stay."""
     families: Mapping[str, OpenFamily[Any]]
     importers: Importers  # whose history and lock are used
 
@@ -60,7 +61,8 @@ class OwnExports:
             record = history.get(id_)
             if record.state == "undone":
                 raise Conflict("This import is undone already.")
-            removed, kept = self.undo_session(caller, _session(id_))
+            journaled = frozenset(self.families) - {name for name, _, _ in self._undos()}
+            removed, kept = self.undo_session(caller, _session(id_), journaled)
             for batch in history.batches(id_):
                 deleted, changed = self._delete_unchanged(caller, batch)
                 removed, kept = removed + deleted, kept + changed
@@ -96,7 +98,7 @@ class OwnExports:
         return {name: how.versions(operations, caller) for name, operations, how in self._undos()}
 
     def _undos(self) -> Iterator[tuple[str, Any, ExportUndo[Any]]]:
-        """The families whose journals cannot undo an import."""
+        """The families that undo an import by themselves, not by their journals."""
         for name, one in self.families.items():
             if one.family.maintenance and (how := one.family.maintenance().import_undo):
                 yield name, one.operations, how

@@ -416,6 +416,27 @@ def test_the_journal_lists_writes_through_either_server(a: Http, b: Http, server
     assert person.ask("GET", "/api/journal").json()["incomplete"].keys() == {"portals"}
 
 
+def test_rows_are_undone_through_either_server(a: Http, b: Http, servers: Servers) -> None:
+    write(a, *CREW)
+    write(b, {"name": "Ida"})
+    for server in (a, b):
+        person = person_at(servers, server)
+        last = person.ask("GET", "/api/journal", params={"source": "mcp"}).json()["writes"][0]
+        chosen_writes = {"ids": [last["id"]]}
+        planned = person.ask("POST", "/api/journal/preview", json=chosen_writes).json()
+        assert [(one["outcome"], one["rows"]) for one in planned["items"]] == [("delete", 1)]
+        undone = person.ask("POST", "/api/journal/undo", json=chosen_writes).json()
+        assert (undone["items"], undone["rows_deleted"]) == (planned["items"], 1)
+        assert names(a) == names(b) == ["Ada", "Bob"]
+        assert [one["undone"] for one in person.ask("GET", "/api/journal").json()["writes"][:2]] == [False, True]
+        back = person.ask("POST", "/api/journal/undo", json={"undo_id": undone["undo_id"]}).json()
+        assert back["rows_restored"] == 1
+        assert names(a) == names(b) == ["Ada", "Bob", "Ida"]
+    servers.kill("a")
+    report = person.ask("POST", "/api/journal/undo", json={"family": "portals"}).json()
+    assert (report["rows_deleted"], list(report["incomplete"])) == (0, ["portals"])
+
+
 def person_at(servers: Servers, server: Http) -> Person:
     with servers.access() as access:
         token = access.sign_ins.create_link_token(LOCAL_USER)

@@ -667,10 +667,12 @@ def test_a_file_of_several_tables_comes_whole_or_not_at_all(
 
     real, broken = storage.copy_rows, [Unavailable("gone")]
 
-    def copy_rows(line: EngineConnections, database: str, name: str, target: str, columns: list[str]) -> None:
+    def copy_rows(
+        line: EngineConnections, database: str, name: str, target: str, columns: list[str], mark: int | None
+    ) -> None:
         if name == "d_there" and broken:
             raise broken.pop()
-        real(line, database, name, target, columns)
+        real(line, database, name, target, columns, mark)
 
     monkeypatch.setattr(storage, "copy_rows", copy_rows)
     with pytest.raises(Unavailable):

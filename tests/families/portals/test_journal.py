@@ -1,5 +1,5 @@
-"""Who wrote to which table: recorded and listed, never undone. With `MEMORY_TEST_ENGINES=postgres` in rows of
-PostgreSQL, of portals on a ClickHouse server."""
+"""Who wrote to which table. With `MEMORY_TEST_ENGINES=postgres` in rows of PostgreSQL, of portals on a ClickHouse
+server, whose rows are never undone. `test_row_undo` has the undo of rows in files."""
 
 import logging
 from collections.abc import Iterator
@@ -153,16 +153,20 @@ def test_many_writers_are_counted(app: App) -> None:
     assert origin(app) == f"{names}; 2 more"
 
 
-def test_writes_are_listed_and_never_undone_and_the_preview_says_why(app: App) -> None:
-    app.portals.write(MALLORY, URI, "events", [{"what": "a"}])
-    app.portals.write(MALLORY, URI, "events", [{"what": "b"}])
-    query = ReviewQuery(WriteQuery(client="mallory"))
-    for report in (app.write_review.preview(ALICE, query), app.write_review.undo(ALICE, query)):
-        assert (report.deleted, report.restored, report.left) == (0, 0, 1)
-        assert [(one.title, one.undo.writes, one.undo.why) for one in report.items] == [
-            ("work/log/events", 2, WHY_NO_UNDO)
-        ]
-    assert app.portals.query(ALICE, URI, "SELECT count() AS n FROM events", {}).rows == [{"n": 2}]
+def test_rows_on_a_clickhouse_server_are_never_undone_and_the_preview_says_why(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    server = request.getfixturevalue("clickhouse")
+    with opened(tmp_path / "data", portals_url=f"{server.rstrip('/')}/t_{uuid4().hex[:8]}") as app:
+        app.portals.write(MALLORY, URI, "events", [{"what": "a"}])
+        app.portals.write(MALLORY, URI, "events", [{"what": "b"}])
+        query = ReviewQuery(WriteQuery(client="mallory"))
+        for report in (app.write_review.preview(ALICE, query), app.write_review.undo(ALICE, query)):
+            assert report.is_empty
+            assert [(one.title, one.undo.writes, one.undo.why) for one in report.items] == [
+                ("work/log/events", 2, WHY_NO_UNDO)
+            ]
+        assert app.portals.query(ALICE, URI, "SELECT count() AS n FROM events", {}).rows == [{"n": 2}]
 
 
 def test_a_confined_caller_sees_the_writes_of_its_namespace_only(app: App) -> None:

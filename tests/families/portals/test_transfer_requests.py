@@ -13,7 +13,7 @@ from memory_mcp.engines.isolation import worker_process
 from tests.families.portals.calls import CALLER, put
 
 MAX_EXPORT_REQUESTS = 11
-MAX_IMPORT_REQUESTS = 26
+MAX_IMPORT_REQUESTS = 28
 
 
 @pytest.fixture

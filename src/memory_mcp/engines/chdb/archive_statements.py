@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from memory_mcp.engines.chdb.archive import DamagedArchive, parts_of, read_part
+from memory_mcp.engines.chdb.frames import MARK_COLUMN
 from memory_mcp.engines.chdb.sql_policy import Functions, SyntaxNode, nodes_of
 
 MAX_CONTENTS_BYTES = 32 * 1024 * 1024  # of the engine's own list of contents
@@ -76,9 +77,17 @@ def _is_plain(tree: SyntaxNode) -> bool:
         and _has_only(columns, _IN_COLUMNS)
         and settings <= _SETTINGS
         and all(_has_only(column, _IN_COLUMN) for column in declared)
-        and all(column.get("default_specifier") in (None, "DEFAULT") for column in declared)
+        and all(column.get("default_specifier") in (None, "DEFAULT") or _is_mark(column) for column in declared)
         and all(node["name"] in _IN_DEFAULTS for node in defaults if node.get("type") == "Function")
     )
+
+
+def _is_mark(column: SyntaxNode) -> bool:
+    """Whether a column is the one that says which write each row is from."""
+    kind = (column.get("data_type") or {}).get("name")
+    return (column.get("name"), column.get("default_specifier"), kind) == (MARK_COLUMN, "MATERIALIZED", "UInt64") and (
+        column.get("default_expression") or {}
+    ).get("type") == "Literal"
 
 
 def _has_only(node: SyntaxNode, names: Set[str]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 LOCK = ".broker.lock"  # lock file in a portal's folder: its engine holds it, and writes its socket and process id to it
 UNFINISHED_COPY = "_copy_"  # prefix of the names of tables that are being rewritten
+MARK_COLUMN = "_mcp_write"  # a hidden column of tables: which write each row is from
 ATTACHED = (
     "lent"  # key of a query: databases of other portals. Engines of earlier versions, which may still run, read it too
 )

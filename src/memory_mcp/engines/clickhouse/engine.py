@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from memory_mcp.engines.chdb import failures
 from memory_mcp.engines.chdb.connections import Reader
@@ -39,6 +39,8 @@ _DENIED = {192, 194, 497, 516}  # unknown user, wrong password, missing right
 
 
 class ServerEngine(PortalEngine):
+    marks_rows: ClassVar[bool] = False
+
     def __init__(
         self,
         server: ClickHouseServer,

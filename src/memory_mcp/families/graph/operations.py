@@ -35,7 +35,7 @@ from memory_mcp.families.graph.projects import existing
 from memory_mcp.families.graph.transfer import GraphTransfer
 from memory_mcp.families.references import GroupSize, changed_meanwhile
 from memory_mcp.families.texts import Group, Text
-from memory_mcp.families.writes import Journal, JournalUndo
+from memory_mcp.families.writes import Journal, StateUndo
 from memory_mcp.services.search import word_search
 from memory_mcp.services.search.text_facts import TextFacts
 from memory_mcp.services.sessions import Session, Sessions
@@ -220,10 +220,11 @@ class Graph(GraphTransfer):
         for project in self._active(caller):
             name = project.name
             items = GraphItems(name)
+            read = partial(self._reading, caller, None, name)
             yield Journal(
                 items,
-                partial(self._reading, caller, None, name),
-                JournalUndo(items, partial(self._undoing, caller, name)),
+                read,
+                StateUndo(items, read, partial(self._undoing, caller, name)),
                 group=name,
                 may_hold=partial(_is_in, name),
             )

@@ -16,7 +16,7 @@ from memory_mcp.families.notes.storage import index, links, lists, notes
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.writes import WRITES, link_item, link_write, note_write
 from memory_mcp.families.references import changed_meanwhile
-from memory_mcp.families.writes import Journal, JournalUndo
+from memory_mcp.families.writes import Journal, StateUndo
 from memory_mcp.services.search_index import IndexFile, IndexFiles
 
 MAX_DUPLICATES_SHOWN = 10  # ids of similar notes in the answer to a write
@@ -165,7 +165,7 @@ class NoteWriter:
     def journals(self, caller: Caller) -> list[Journal]:
         db = self._db(caller)
         items = NoteItems(caller.confined_to)
-        undo = JournalUndo(items, lambda undone: db.write(), partial(self._publish_undone, caller))
+        undo = StateUndo(items, db.read, lambda undone: db.write(), partial(self._publish_undone, caller))
         return [Journal(items, db.read, undo)]
 
     def _publish_undone(self, caller: Caller, items: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from hashlib import sha256
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from memory_mcp.clock import instant
+from memory_mcp.engines.chdb.frames import MARK_COLUMN
 from memory_mcp.errors import Invalid, shorten
 
 SCHEME = "mem://"
@@ -14,7 +15,7 @@ TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 MAX_COLUMN_CHARS = 128
 _UNUSABLE = re.compile(r"[\x00-\x1f\x7f.\\]")  # in the name of a column; the engine takes a dot for a nested list
 _STATE = re.compile("(aggregate)(function)", re.IGNORECASE)  # which no query may name
-_RESERVED = {"_row_exists", "_block_number", "_block_offset"}  # by the engine
+_RESERVED = {"_row_exists", "_block_number", "_block_offset", MARK_COLUMN}  # by the engine, and by this server
 MAX_ROWS = 1000
 
 

@@ -73,8 +73,9 @@ def _check_restored_size(engine: PortalEngine, source: SourceFile) -> None:
     source.check_amount(about.rows, about.bytes)
 
 
-def restore_archive(engine: PortalEngine, worker: WorkerProcess, path: Path) -> int:
-    """Create a portal from its file, metadata included, where there is none. Returns how many rows it holds."""
+def restore_archive(engine: PortalEngine, worker: WorkerProcess, path: Path, mark: int | None) -> int:
+    """Create a portal from its file, metadata included, where there is none. Its rows get the mark; without one they
+    keep theirs. Returns how many rows it holds."""
     try:
         worker.call(archive.verify, path)
         engine.check_archive(path.name)
@@ -86,6 +87,9 @@ def restore_archive(engine: PortalEngine, worker: WorkerProcess, path: Path) -> 
             _check_table(engine, name, columns, None)
         for name in (METADATA, *found):
             storage.rewrite_dynamic_columns(engine, RESTORED, name)
+        if mark is not None:
+            for name in found:
+                storage.mark_all(engine, RESTORED, name, mark)
         with ExitStack() as undoing:
             for name in (METADATA, *found):
                 undoing.enter_context(storage.adopt_restored(engine, RESTORED, name))
@@ -129,14 +133,17 @@ def _stage_table(
     """Give a restored table a temporary name. If it is `known`, that table gets the rows of both."""
     engine, name = target.engine, new_table_name()
     if known is None:
+        if target.mark is not None:
+            storage.mark_all(stopping, RESTORED, table, target.mark)
         storage.move_restored(engine, RESTORED, table, name)
         return target.staged_table(name, table)
     storage.create_like(engine, name, table)
     storage.link_rows(engine, table, name)
     if new := [NewColumn(*column) for column in columns.items() if known.column(column[0]) is None]:
         storage.add_columns(engine, name, new)
+    mark = target.mark if storage.add_marks(engine, name) else None
     added = new_table_name()
     storage.create_like(engine, added, name)
-    storage.copy_rows(stopping, RESTORED, table, added, list(columns))
+    storage.copy_rows(stopping, RESTORED, table, added, list(columns), mark)
     storage.move_rows(engine, name, added)
     return target.staged_table(name, table)

@@ -45,6 +45,11 @@ def prepare(portals: Portals, users: Sequence[str]) -> None:
     portals.remove_leftovers(users)
 
 
+def delete_expired(portals: Portals) -> None:
+    portals.exports.delete_expired_exports()
+    portals.rows.delete_expired_copies()
+
+
 def counts(portals: Portals, caller: Caller) -> dict[str, int]:
     described = [portals.described(caller, folder.address)[1] for folder in portals.all(caller)]
     return {
@@ -87,11 +92,11 @@ portals = Family[Portals](
     subscription_uri=resources.subscription_uri,
     complete=resources.complete,
     prepare=prepare,
-    housekeeping=lambda portals: portals.exports.delete_expired_exports(),
+    housekeeping=delete_expired,
     counts=counts,
     last_writes=_last_writes,
     references=references.REFERENCES,
-    journals=lambda portals, caller: portals.journal.journals(caller),
+    journals=lambda portals, caller: portals.journals(caller),
     sizes=references.sizes,
     groups=search_texts.groups,
     on_purge=_on_purge,

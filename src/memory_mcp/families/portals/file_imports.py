@@ -21,6 +21,7 @@ from memory_mcp.families.portals import (
     inspection,
     journal,
     record_imports,
+    row_copies,
     storage,
     zip_files,
 )
@@ -89,7 +90,8 @@ class FileImports:
             with self._open_target(caller, folder, file, on_conflict) as target:
                 counts, notices = _load(target, folder, file, name, choices, packed)
                 former = {name: known.rows for name, known in target.tables.items()}
-                written = import_writes(folder.address, counts, former, replaces=target.replaces)
+                written = import_writes(folder.address, counts, former, target.mark, replaces=target.replaces)
+                row_copies.delete(folder, [name for name in counts if target.replaces and name in former])
                 self._registry.journal_of_writes.record(caller, *written)
             count = sum(counts.values())
             uploads.delete(self._folders.imports(caller)[0], source)
@@ -173,6 +175,7 @@ class FileImports:
         return ImportTarget(
             engine,
             on_conflict,
+            storage.new_mark(engine),
             tables,
             self._registry.record_schema,
             lambda tables: self._registry.rename_staged(folder, engine, tables),
@@ -200,15 +203,15 @@ class FileImports:
                 "source: addresses are switched off here. Put the file into the imports folder.", field="source"
             )
 
-    def restore_portal(self, folder: PortalFolder, file: Path) -> int:
-        """Create a missing portal from its file, as it was. Returns how many rows it has. Raises Invalid, and leaves
-        nothing, for a damaged file."""
+    def restore_portal(self, folder: PortalFolder, file: Path, mark: int | None = None) -> int:
+        """Create a missing portal from its file, as it was; with `mark`, its rows are those of one write from now on.
+        Returns how many rows it has. Raises Invalid, and leaves nothing, for a damaged file."""
         self._check_engine()
         engine = self._registry.engine(folder)
         with staged_file(folder, ENDINGS["db"]) as path:
             shutil.copyfile(file, path)
             with archive_worker(path, path.stat().st_size) as worker, folder.write_lock():
-                count = archive_imports.restore_archive(engine, worker, path)
+                count = archive_imports.restore_archive(engine, worker, path, mark)
                 folder.describe(storage.tables(engine))
                 folder.label(labels_in(storage.metadata(engine)))
         return count
@@ -218,11 +221,12 @@ class FileImports:
         folder = self._registry.folders(caller).get(address)
         if folder.exists():
             raise Conflict(f"There is a portal {address.portal_uri} already.")
-        count = self.restore_portal(folder, file)
+        mark = storage.new_mark(self._registry.engine(folder))
+        count = self.restore_portal(folder, file, mark)
         tables = {
             table.name: table.rows for table in self._registry.described_tables(folder, self._registry.engine(folder))
         }
-        written = import_writes(address, tables, {}, replaces=False) or [portal_write(address, "created")]
+        written = import_writes(address, tables, {}, mark, replaces=False) or [portal_write(address, "created")]
         self._registry.journal_of_writes.record(caller, *written)
         self._registry.report_change(caller, address, list_changed=True)
         return count

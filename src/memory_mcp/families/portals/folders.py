@@ -179,6 +179,8 @@ class Engines:
 
     read_files: ClassVar[bool] = True
     """Whether engines read the files that imports leave in a portal's folder on this machine."""
+    marks_rows: ClassVar[bool] = True
+    """Whether rows say which write they are from."""
 
     def __init__(self, limits: dict[str, int], rules: EngineRules, max_user_memory: int) -> None:
         """`max_user_memory`: how many bytes the statements of one user may use together, over all of their portals."""

@@ -3,8 +3,8 @@ search and Home. Files, locks and engines stay there."""
 
 import json
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from memory_mcp.families.portals import maintenance, references, resources, sear
 from memory_mcp.families.portals.family import counts
 from memory_mcp.families.portals.model import PortalSummary
 from memory_mcp.families.portals.operations import Portals
+from memory_mcp.families.portals.row_undo import FoundRows, RowUndo
 from memory_mcp.families.portals.tools import portals as family
 from memory_mcp.families.references import GroupSize, Opened
 from memory_mcp.families.texts import Text
@@ -35,6 +36,12 @@ class Operation:
     run: Callable[..., Any]  # with a Call and the arguments, in their order
     answers: TypeAdapter[Any]
     arguments: tuple[str, ...] = ()
+    needs: tuple[Scope, ...] = (Scope.READ,)
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it may change something."""
+        return self.needs != (Scope.READ,)
 
 
 @cache
@@ -56,6 +63,11 @@ def operations() -> Mapping[str, Operation]:
         "texts": operation(_of_caller(_texts), list[IndexedText], "group"),
         "summaries": operation(_of_caller(Portals.summaries), list[PortalSummary]),
         "versions": operation(_of_caller(maintenance.versions), dict[str, str]),
+        "find_rows": operation(_of_caller(_find_rows), FoundRows, "uri", "marks", "undo_ids"),
+        "undo_rows": replace(
+            operation(_of_caller(_undo_rows), dict[int, int], "uri", "steps"),
+            needs=(Scope.WRITE, Scope.DELETE, Scope.LINK),
+        ),
     }
 
 
@@ -86,6 +98,14 @@ def _texts(portals: Portals, caller: Caller, name: str) -> list[IndexedText]:
     return [(key, version, text) for (key, version), text in texts if text is not None]
 
 
+def _find_rows(portals: Portals, caller: Caller, uri: str, marks: Sequence[int], undo_ids: Sequence[str]) -> FoundRows:
+    return portals.rows.find(caller, uri, marks, undo_ids)
+
+
+def _undo_rows(portals: Portals, caller: Caller, uri: str, steps: Sequence[Sequence[Any]]) -> dict[int, int]:
+    return portals.rows.undo(caller, uri, [RowUndo(*one) for one in steps])
+
+
 def tool_of(operation: str) -> Tool | None:
     return family.tools.get(operation.removeprefix(TOOL)) if operation.startswith(TOOL) else None
 
@@ -98,7 +118,7 @@ def answers_of(operation: str) -> TypeAdapter[Any]:
 def is_write(operation: str) -> bool:
     """Whether it may change something."""
     tool = tool_of(operation)
-    return tool is not None and not tool.reads_only
+    return not tool.reads_only if tool else operations()[operation].is_write
 
 
 def new_call(
@@ -145,7 +165,8 @@ class ReceivedCall:
         if tool := tool_of(self.operation):
             self.caller.require(tool.needs)
             return tool.answers.dump_json(tool.run(call, tool.arguments.model_validate(self.arguments)))
-        self.caller.require(Scope.READ)
         operation = operations()[self.operation]
+        for scope in operation.needs:
+            self.caller.require(scope)
         answer = operation.run(call, *(self.arguments[name] for name in operation.arguments))
         return operation.answers.dump_json(answer)

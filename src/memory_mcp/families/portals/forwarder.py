@@ -1,7 +1,7 @@
 """Portals of several servers on one PostgreSQL: each user's are on one of them, and the others forward calls to it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import astuple, replace
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from memory_mcp.families.family import Arguments, Call, Document, Family, Tool
 from memory_mcp.families.maintenance import ExportFolder, ExportUndo, FamilyMaintenance, ImportFolder
 from memory_mcp.families.portals import forwarded_files, maintenance, references, resources, search_texts
 from memory_mcp.families.portals.address import Address
-from memory_mcp.families.portals.family import prepare
+from memory_mcp.families.portals.family import delete_expired, prepare
 from memory_mcp.families.portals.forwarded_calls import (
     TOOL,
     IndexedText,
@@ -23,6 +23,7 @@ from memory_mcp.families.portals.forwarded_calls import (
 )
 from memory_mcp.families.portals.model import VIEWER, PortalSummary
 from memory_mcp.families.portals.operations import Portals
+from memory_mcp.families.portals.row_undo import FoundRows, RowUndo
 from memory_mcp.families.portals.tools import portals as family
 from memory_mcp.families.texts import Group, Text
 from memory_mcp.families.writes import Journal
@@ -155,7 +156,7 @@ def _prepare(forwarder: Forwarder, portals: Portals, users: Sequence[str]) -> No
 
 
 def _housekeeping(forwarder: Forwarder, portals: Portals) -> None:
-    portals.exports.delete_expired_exports()
+    delete_expired(portals)
     forwarder.delete_removed_users()
 
 
@@ -208,9 +209,28 @@ def _journals(forwarder: Forwarder, portals: Portals, caller: Caller) -> Iterabl
     """They are in PostgreSQL. Which portals there still are is known to the server that has them."""
     server = forwarder.server_of(caller.user)
     if server is None:
-        return portals.journal.journals(caller)
-    sizes = partial(forwarder.forward, server, new_call(portals, caller), "sizes", {})
-    return portals.journal.journals(caller, _RemotePortals(sizes).exists)
+        return portals.journals(caller)
+    forward = partial(forwarder.forward, server)
+    sizes = partial(forward, new_call(portals, caller), "sizes", {})
+    return portals.journal.journals(caller, _RemoteRows(portals, forward), _RemotePortals(sizes).exists)
+
+
+class _RemoteRows:
+    """The rows of tables on another server."""
+
+    def __init__(self, portals: Portals, forward: Callable[[Call[Any], str, dict[str, Any]], Any]) -> None:
+        self._portals = portals
+        self._forward = forward
+
+    def find(self, caller: Caller, uri: str, marks: Collection[int], undo_ids: Collection[str]) -> FoundRows:
+        wanted = {"uri": uri, "marks": list(marks), "undo_ids": list(undo_ids)}
+        found: FoundRows = self._forward(new_call(self._portals, caller), "find_rows", wanted)
+        return found
+
+    def undo(self, caller: Caller, uri: str, steps: Sequence[RowUndo]) -> dict[int, int]:
+        wanted = {"uri": uri, "steps": [astuple(one) for one in steps]}
+        done: dict[int, int] = self._forward(new_call(self._portals, caller), "undo_rows", wanted)
+        return done
 
 
 class _RemotePortals:

@@ -57,6 +57,7 @@ class ImportTarget:
 
     engine: PortalEngine
     on_conflict: OnConflict  # what to do with tables that exist
+    mark: int | None  # that the rows of the import get
     tables: Mapping[str, Table]  # those that exist, by name
     record_schema: Callable[[PortalEngine, str], None]  # of a table that was created or changed
     rename_staged: Callable[[Sequence[StagedTable]], None]

@@ -1,5 +1,4 @@
-"""Tables of portals in the journal of writes. Its records are only listed: rows have no identity, and a copy of a table
-may be as large as the table."""
+"""Tables of portals in the journal of writes. A record says which rows a write has added; `table_undo` deletes them."""
 
 import logging
 from bisect import bisect_left
@@ -11,12 +10,13 @@ from typing import TypeAlias
 
 from memory_mcp.caller import Caller
 from memory_mcp.clock import instant
-from memory_mcp.engines.transactions import Read, UserDatabases
+from memory_mcp.engines.transactions import Read, UserDatabases, Write
 from memory_mcp.errors import AppError, Invalid
 from memory_mcp.families.portals import address as addresses
 from memory_mcp.families.portals.address import SCHEME, Address
 from memory_mcp.families.portals.folders import PortalFolders
 from memory_mcp.families.portals.storage import writes
+from memory_mcp.families.portals.table_undo import TableUndo, WrittenRows
 from memory_mcp.families.writes import ItemShown, Journal, origins
 from memory_mcp.services.write_journal import Action, ItemWrite, Writer
 
@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 Exists: TypeAlias = Callable[[Address], bool]
 """Whether there is a portal or a table."""
 
-WHY_NO_UNDO = "rows have no former state that could come back; look at them with portal_query, and delete what is wrong"
+WHY_NO_UNDO = (
+    "rows on a ClickHouse server do not say which write they are from; look at them with portal_query, and delete what "
+    "is wrong"
+)
 
 MAX_RECORDS_PER_TABLE = 2000  # that are read to find out which session wrote a row: the newest
 MAX_RECORD_DELAY = timedelta(seconds=5)  # between the time in a row and the record of its write
@@ -51,9 +54,9 @@ def item_of(address: Address) -> str:
     return "/".join(filter(None, (address.namespace, address.portal, address.table)))
 
 
-def table_write(portal: Address, table: str, action: Action, rows: int) -> ItemWrite:
-    """`rows` is how many were added or, below 0, deleted."""
-    return ItemWrite(f"{item_of(portal)}/{table}", action, rows=rows)
+def table_write(portal: Address, table: str, action: Action, rows: int, mark: int | None = None) -> ItemWrite:
+    """`rows` is how many were added, with this mark, or, below 0, deleted."""
+    return ItemWrite(f"{item_of(portal)}/{table}", action, rows=rows, mark=mark)
 
 
 def portal_write(portal: Address, action: Action, rows: int | None = None) -> ItemWrite:
@@ -62,15 +65,18 @@ def portal_write(portal: Address, action: Action, rows: int | None = None) -> It
 
 
 def import_writes(
-    portal: Address, imported: Mapping[str, int], former: Mapping[str, int], *, replaces: bool
+    portal: Address, imported: Mapping[str, int], former: Mapping[str, int], mark: int | None, *, replaces: bool
 ) -> list[ItemWrite]:
-    """The tables of an import, with how many rows each got, after those that it replaced. `former` has the tables that
-    there were before."""
+    """The tables of an import, with how many rows each got, all with this mark, after those that it replaced. `former`
+    has the tables that there were before."""
     gone = [name for name in imported if replaces and name in former]
     updated = former.keys() - gone
     return [
         *(table_write(portal, name, "deleted", -former[name]) for name in gone),
-        *(table_write(portal, name, "updated" if name in updated else "created", imported[name]) for name in imported),
+        *(
+            table_write(portal, name, "updated" if name in updated else "created", imported[name], mark)
+            for name in imported
+        ),
     ]
 
 
@@ -84,11 +90,23 @@ class PortalJournal:
 
     def record(self, caller: Caller, *written: ItemWrite) -> None:
         """Record what an engine has confirmed. Never fails: it is written, whether or not that can be recorded."""
+        self._record(caller, written, lambda tx: writes.WRITES.record(tx, caller, *written))
+
+    def record_undo(self, caller: Caller, written: Sequence[tuple[ItemWrite, int]]) -> None:
+        """The same for an undo: each write with the number of the record that it undoes."""
+
+        def record(tx: Write) -> None:
+            for one, number in written:
+                writes.WRITES.record(tx, caller, one, undoes=number)
+
+        self._record(caller, [one for one, _ in written], record)
+
+    def _record(self, caller: Caller, written: Sequence[ItemWrite], record: Callable[[Write], None]) -> None:
         if self._databases is None or not written:
             return
         try:
             with self._databases.database(caller.user).write() as tx:
-                writes.WRITES.record(tx, caller, *written)
+                record(tx)
         except AppError as exc:
             writer = Writer(caller.source, caller.client, caller.key_id, caller.key_name)
             for one in written:
@@ -119,12 +137,14 @@ class PortalJournal:
         added = sorted((one for one in records if (one.rows or 0) > 0), key=lambda one: one.at)
         return TableSessions([instant(one.at) for one in added], [one.writer.session_id for one in added])
 
-    def journals(self, caller: Caller, exists: Exists | None = None) -> list[Journal]:
-        """`exists` says which portals and tables there are, if they are not on this server."""
+    def journals(self, caller: Caller, rows: WrittenRows | None, exists: Exists | None = None) -> list[Journal]:
+        """`rows` are those of the caller's tables; None: they do not say which write they are from. `exists` says which
+        portals and tables there are, if they are not on this server."""
         if self._databases is None or not self._databases.exists(caller.user):
             return []
-        read = self._databases.database(caller.user).read
-        return [Journal(self._items(caller, exists), read, undo=None, why_no_undo=WHY_NO_UNDO)]
+        read, items = self._databases.database(caller.user).read, self._items(caller, exists)
+        undo = None if rows is None else TableUndo(items.table, read, rows, caller)
+        return [Journal(items, read, undo, why_no_undo=WHY_NO_UNDO)]
 
     def _items(self, caller: Caller, exists: Exists | None = None) -> "PortalItems":
         return PortalItems(exists or partial(_exists, self._portals(caller)), caller.confined_to)

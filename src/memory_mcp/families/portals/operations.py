@@ -15,7 +15,7 @@ from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.errors import AppError, Invalid, Unavailable
 from memory_mcp.families.family import LastWrite
 from memory_mcp.families.portals import address as addresses
-from memory_mcp.families.portals import cross_portal_query, query_results, storage
+from memory_mcp.families.portals import cross_portal_query, query_results, row_copies, storage
 from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.answers import PortalDeleted, Result, View, ViewedTable, Written
 from memory_mcp.families.portals.file_exports import FileExports
@@ -28,6 +28,8 @@ from memory_mcp.families.portals.portal_registry import PortalRegistry, existing
 from memory_mcp.families.portals.query_errors import query_error
 from memory_mcp.families.portals.record_writer import RecordWriter, notice_of
 from memory_mcp.families.portals.transfer_folders import TransferFolders
+from memory_mcp.families.portals.undoable_rows import UndoableRows
+from memory_mcp.families.writes import Journal
 from memory_mcp.services.write_journal import Action
 
 log = logging.getLogger(__name__)
@@ -62,14 +64,14 @@ class Portals:
         local user, beside imports/ and exports/ in there."""
         self.max_rows = max_rows  # of an answer
         self.max_tokens = max_tokens  # of an answer with rows
-        self._engines = engines
-        self._joins = joins
+        self._engines, self._joins = engines, joins
         self.on_delete: list[Callable[[Caller, Address], None]] = []  # called once something has been deleted
         self.journal = PortalJournal(
             journals, lambda caller: engines.portals(folder_of(caller.user), caller.user, caller.confined_to)
         )
         self._registry = PortalRegistry(folder_of, engines, changes, clock, self.journal)
         self._records = RecordWriter(self._registry)
+        self.rows = UndoableRows(self._registry, self._report_deletion)
         folders = TransferFolders(folder_of, import_folders, export_folders)
         self.imports = FileImports(self._registry, folders, import_limits, transfers, allow_urls=urls)
         self.exports = FileExports(
@@ -226,6 +228,7 @@ class Portals:
                         self.journal.record(caller, table_write(folder.address, table, "updated", -deleted))
                     return deleted
                 storage.drop_table(engine, table)
+                row_copies.delete(folder, [table])
                 self.journal.record(caller, table_write(folder.address, table, "deleted", -known.rows))
                 self._registry.delete_schema(engine, table)
                 return known.rows
@@ -304,6 +307,9 @@ class Portals:
                 self._registry.folders_of(user).remove_leftovers()
             except Unavailable as exc:
                 log.warning("%s", exc.message)
+
+    def journals(self, caller: Caller) -> list[Journal]:
+        return self.journal.journals(caller, self.rows if self._engines.marks_rows else None)
 
     def has_any(self, user: str) -> bool:
         return bool(self._registry.folders_of(user).all())

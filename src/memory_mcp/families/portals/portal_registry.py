@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 
 from memory_mcp import __version__
@@ -41,6 +42,9 @@ class PortalRegistry:
         self.changes = changes
         self.usage = UsageCounter()
         self._clock = clock
+
+    def now(self) -> datetime:
+        return self._clock()
 
     def engine(self, folder: PortalFolder) -> PortalEngine:
         """The engine of a portal, for a caller who does not hold its lock. An import that was interrupted in its last

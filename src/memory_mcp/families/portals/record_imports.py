@@ -83,7 +83,7 @@ def load(
     extended = None if target.replaces else known
     columns = _inspect(source.limited_engine(target.engine), source, choices, table, extended)
     if known is extended and not columns.widened:
-        count = _load_into(target.engine, source, table, known, table, columns)
+        count = _load_into(target, source, table, known, table, columns)
         if columns.wanted:
             target.record_schema(target.engine, table)
     else:
@@ -140,7 +140,7 @@ def _stage_records(
         storage.link_rows(engine, table, name)
         known = _widen(engine, name, known, columns.widened)
         before = storage.uncompressed_bytes(engine, name)
-    count = _load_into(engine, source, table, known, name, columns)
+    count = _load_into(target, source, table, known, name, columns)
     return target.staged_table(name, table), count, storage.uncompressed_bytes(engine, name) - before
 
 
@@ -157,11 +157,11 @@ def _widen(engine: PortalEngine, name: str, known: Table, widened: Sequence[Wide
 
 
 def _load_into(
-    engine: PortalEngine, source: SourceFile, table: str, known: Table | None, name: str, inspected: _FileColumns
+    target: ImportTarget, source: SourceFile, table: str, known: Table | None, name: str, inspected: _FileColumns
 ) -> int:
     """Add the records of a prepared file to the table that is called `name` now, and `table` once the import ends. It
     is created unless it is `known`. Returns the number of records."""
-    path, format_ = source.path, source.format
+    engine, path, format_ = target.engine, source.path, source.format
     stopping = source.limited_engine(engine)
     found, columns, wanted = inspected.types, inspected.targets, inspected.wanted
     types = inspected.types_in(known)
@@ -169,11 +169,13 @@ def _load_into(
     temporary = new_table_name()
     try:
         with storage.widen_table(engine, name, known, wanted):
+            mark = target.mark if storage.add_marks(engine, name) else None
             storage.create_like(engine, temporary, name)
             defaults = storage.defaults(engine, name)
             sure = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
             storage.load_file(
-                stopping, temporary, str(path), format_, columns, read_as, sure, defaults, inspected.converts_to_text
+                *(stopping, temporary, str(path), format_, columns, read_as, sure, defaults),
+                *(inspected.converts_to_text, mark),
             )
             count = storage.row_count(engine, temporary)
             source.check_amount(count, 0)  # the engine stops at a block of rows, not at a row

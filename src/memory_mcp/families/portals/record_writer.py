@@ -42,18 +42,24 @@ class RecordWriter:
         if renamed:
             records = [{renamed.get(name, name): value for name, value in record.items()} for record in records]
         wanted = inference.wanted_columns(records, table, known)
-        widened = _widened_columns(known, records)
+        widened, mark = _widened_columns(known, records), storage.new_mark(engine)
         if wanted or widened or known is None:
-            widened = self._write_changing(caller, folder, engine, table, records)
+            widened = self._write_changing(caller, folder, engine, table, records, mark)
         else:
-            rows = self._insert(engine, table, known, [], records)
-            self._record(caller, folder, known, table, records)
+            rows = self._insert(engine, table, known, [], records, mark)
+            self._record(caller, folder, known, table, records, mark)
             folder.describe([replace(one, rows=rows) if one.name == table else one for one in tables])
             self._registry.report_change(caller, folder.address, list_changed=False)
         return [*renaming_notices(renamed), *map(str, widened), *_rounding(_types(known, wanted), records)]
 
     def _write_changing(
-        self, caller: Caller, folder: PortalFolder, engine: PortalEngine, table: str, records: Sequence[Record]
+        self,
+        caller: Caller,
+        folder: PortalFolder,
+        engine: PortalEngine,
+        table: str,
+        records: Sequence[Record],
+        mark: int | None,
     ) -> list[Widened]:
         """Write records that need a table, columns or types that the description lacks: the engine may have them."""
         known = find_table(storage.tables(engine), table)
@@ -62,20 +68,26 @@ class RecordWriter:
         with self._registry.changing(caller, folder, engine):
             widened = _widened_columns(known, records)
             if known is not None and widened:
-                self._write_widened(folder, engine, known, wanted, widened, records)
-                self._record(caller, folder, known, table, records)
+                self._write_widened(folder, engine, known, wanted, widened, records, mark)
+                self._record(caller, folder, known, table, records, mark)
             else:
-                self._insert(engine, table, known, wanted, records)
-                self._record(caller, folder, known, table, records)
+                self._insert(engine, table, known, wanted, records, mark)
+                self._record(caller, folder, known, table, records, mark)
                 if wanted:
                     self._registry.record_schema(engine, table)
         return widened
 
     def _record(
-        self, caller: Caller, folder: PortalFolder, known: Table | None, table: str, records: Sequence[Record]
+        self,
+        caller: Caller,
+        folder: PortalFolder,
+        known: Table | None,
+        table: str,
+        records: Sequence[Record],
+        mark: int | None,
     ) -> None:
         """Record who wrote what the engine has confirmed."""
-        write = table_write(folder.address, table, "updated" if known else "created", len(records))
+        write = table_write(folder.address, table, "updated" if known else "created", len(records), mark)
         self._registry.journal_of_writes.record(caller, write)
 
     def _write_widened(
@@ -86,6 +98,7 @@ class RecordWriter:
         wanted: Sequence[NewColumn],
         widened: Sequence[Widened],
         records: Sequence[Record],
+        mark: int | None,
     ) -> None:
         """Widen a copy of the table, which shares its files, write the records to it, and put it in place: all of that,
         or nothing, also if a process ends meanwhile."""
@@ -101,7 +114,7 @@ class RecordWriter:
             storage.modify_columns(engine, staged, {column.name: column.type for column in widened})
             if wanted:
                 storage.add_columns(engine, staged, wanted)
-            storage.insert(engine, staged, records)
+            storage.insert(engine, staged, records, mark)
             uuid = str(storage.table_uuid(engine, staged))
             self._registry.rename_staged(folder, engine, [StagedTable(staged, uuid, known.name)])
         except EngineError as exc:
@@ -117,6 +130,7 @@ class RecordWriter:
         known: Table | None,
         wanted: Sequence[NewColumn],
         records: Sequence[Record],
+        mark: int | None,
     ) -> int:
         """Insert into a table, created with the needed columns. If the records are refused, nothing is changed. Returns
         how many rows the table has now."""
@@ -126,7 +140,7 @@ class RecordWriter:
             raise Invalid("data: give at least one field, so that the table gets a column.", field="data")
         try:
             with storage.widen_table(engine, table, known, wanted):
-                return storage.insert(engine, table, records)
+                return storage.insert(engine, table, records, mark)
         except EngineError as exc:
             raise _misfit(exc, types, records) from exc
 

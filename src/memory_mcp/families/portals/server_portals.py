@@ -119,6 +119,7 @@ class ServerEngines(Engines):
     """The engines of portals on one ClickHouse server."""
 
     read_files: ClassVar[bool] = False
+    marks_rows: ClassVar[bool] = False
 
     def __init__(
         self,

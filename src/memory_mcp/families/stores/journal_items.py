@@ -14,7 +14,7 @@ from memory_mcp.families.stores.folder_scan import SUFFIX
 from memory_mcp.families.stores.folders import StoreFolder, taken
 from memory_mcp.families.stores.model import PREFIX, PathParts, ref_of, split_ref
 from memory_mcp.families.stores.store_access import StoreAccess
-from memory_mcp.families.writes import ItemShown, Journal, JournalUndo, LastWriters, ShownItems, origins, short_origins
+from memory_mcp.families.writes import ItemShown, Journal, LastWriters, ShownItems, StateUndo, origins, short_origins
 from memory_mcp.services.write_journal import Action, ItemWrite, WriteRecord, WriteTable, digest
 
 log = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ class StoreJournal:
                 yield locks.enter_context(db.write())
 
         items = StoreItems(self._access, self._indexes, caller)
-        return [Journal(items, db.read, JournalUndo(items, write))]
+        return [Journal(items, db.read, StateUndo(items, db.read, write))]
 
 
 class StoreItems(LastWriters):

@@ -31,7 +31,7 @@ from memory_mcp.families.vault.model import (
     session_uri,
     uri_of,
 )
-from memory_mcp.families.writes import Journal, JournalUndo, short_origins
+from memory_mcp.families.writes import Journal, StateUndo, short_origins
 from memory_mcp.services.search import fts_query, ranking, word_search
 from memory_mcp.services.search.text_facts import TextFacts
 from memory_mcp.services.search.vector_cache import VectorCache
@@ -242,7 +242,7 @@ class Vault:
 
     def journals(self, caller: Caller) -> Iterable[Journal]:
         db = self._tenants.database(caller.user)
-        undo = JournalUndo(items := VaultItems(), lambda keys: db.write(), partial(self._publish_undone, caller))
+        undo = StateUndo(items := VaultItems(), db.read, lambda keys: db.write(), partial(self._publish_undone, caller))
         yield Journal(items, db.read, undo)
 
     def _publish_undone(self, caller: Caller, keys: Sequence[str]) -> None:

@@ -138,7 +138,8 @@ class UndoneMemory(BaseModel):
     title: str
     ref: str | None
     outcome: Literal["delete", "restore", "left"]
-    why: str | None = Field(description="Why it is left alone.")
+    rows: int | None = Field(description="Of a table: how many rows are deleted or restored. The table itself stays.")
+    why: str | None = Field(description="Why it is left alone, or that this cannot be taken back.")
 
 
 class WritesUndo(BaseModel):
@@ -146,6 +147,8 @@ class WritesUndo(BaseModel):
     deleted: int
     restored: int
     left: int
+    rows_deleted: int = Field(description="Of tables. They are not in `deleted`.")
+    rows_restored: int
     items: list[UndoneMemory] = Field(description="The first 1,000.")
     incomplete: dict[str, str]
 
@@ -172,11 +175,12 @@ def preview_undo(body: WritesToUndo, app: TheApp, person: ThePerson) -> WritesUn
 
 @user_router.post("/journal/undo", responses=refusals(413, 422))
 def undo_writes(body: WritesToUndo, app: TheApp, person: ThePerson) -> WritesUndo:
-    """Undo writes: new memories are deleted, changed and deleted ones get their former state. What others changed later
-    is left alone. The answer's `undo_id` takes the undo back."""
+    """Undo writes: new memories and rows are deleted, changed and deleted memories get their former state. What others
+    changed later is left alone. The answer's `undo_id` takes the undo back."""
     report = app.write_review.undo(person, body.chosen())
-    if report.deleted or report.restored:
-        counts = {"deleted": report.deleted, "restored": report.restored, "undo_id": report.undo_id}
+    if not report.is_empty:
+        names = ("deleted", "restored", "rows_deleted", "rows_restored", "undo_id")
+        counts = {name: getattr(report, name) for name in names}
         details = {"arguments": body.model_dump(mode="json", exclude_none=True, exclude={"ids"}), **counts}
         app.access.audit.record(person.user, AuditEvent("writes_undone", client=WEB_APP, ip=person.ip, details=details))
     return _report(report)
@@ -212,4 +216,7 @@ def _report(report: UndoReport) -> WritesUndo:
 
 
 def _memory_undo(one: ReviewedUndo) -> UndoneMemory:
-    return UndoneMemory(family=one.family, title=one.title, ref=one.ref, outcome=one.undo.outcome, why=one.undo.why)
+    undo = one.undo
+    return UndoneMemory(
+        family=one.family, title=one.title, ref=one.ref, outcome=undo.outcome, rows=undo.rows, why=undo.why
+    )

@@ -20,6 +20,7 @@ class ItemWrite:
     """The state before it, as JSON that the family can restore. None for a new item, and if no copy may be kept."""
     after: str | None = None  # a digest of the state after it; None: the item is deleted
     rows: int | None = None  # of a table: how many were added or, below 0, deleted
+    mark: int | None = None  # that these rows have
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class WriteRecord:
     undo_id: str | None = None  # of the undo that wrote it
     undoes: int | None = None  # the number of the first record that it undid
     rows: int | None = None
+    mark: int | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,8 @@ class ItemUndo:
     item: str
     outcome: Literal["delete", "restore", "left"]
     writes: int  # how many of the chosen writes
-    why: str | None = None  # it is left alone
+    why: str | None = None  # it is left alone, or cannot be taken back
+    rows: int | None = None  # of a table: how many are deleted or restored
 
 
 def digest(*parts: str | bytes) -> str:

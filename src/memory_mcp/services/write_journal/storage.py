@@ -35,7 +35,7 @@ class WriteTable:
     name: str
     visible: str = "TRUE"  # an SQL condition for the items that the caller may see
     within: str | None = None  # its parameter: the namespace that the caller is confined to
-    has_row_counts: bool = False  # its items are tables
+    has_rows: bool = False  # its items are tables
 
     def record(self, tx: Write, caller: Caller, *writes: ItemWrite, undoes: int | None = None) -> None:
         """Add what a transaction wrote, in this transaction."""
@@ -64,7 +64,7 @@ class WriteTable:
         return tx.all(
             f"""
             INSERT INTO {self.name} ({self._columns})
-            VALUES ({_COMMON}, :item, :action, :before, :after{", :rows" if self.has_row_counts else ""})
+            VALUES ({_COMMON}, :item, :action, :before, :after{", :rows, :mark" if self.has_rows else ""})
             RETURNING number
             """,
             common | values,
@@ -75,7 +75,7 @@ class WriteTable:
             f"""
             INSERT INTO {self.name} ({self._columns})
             SELECT {_COMMON}, value ->> 'item', value ->> 'action', value ->> 'before', value ->> 'after'
-                {", value ->> 'rows'" if self.has_row_counts else ""}
+                {", value ->> 'rows', value ->> 'mark'" if self.has_rows else ""}
             FROM json_each(:items) ORDER BY key RETURNING number
             """,
             common | {"items": _json(values)},
@@ -206,6 +206,24 @@ class WriteTable:
             found[one.item].append(replace(one, writer=writer))
         return found
 
+    def same_rows(self, tx: Read, numbers: Iterable[int]) -> list[WriteRecord]:
+        """These records, and all others about the same rows, the oldest first. Of a journal whose items are tables."""
+        rows = tx.all(
+            f"""
+            WITH wanted(number) AS (SELECT CAST(value AS BIGINT) FROM json_each(:numbers))
+            SELECT {self._fields} FROM {self.name} WHERE number IN (
+                SELECT number FROM wanted
+                UNION
+                SELECT number FROM {self.name} WHERE mark IN (
+                    SELECT mark FROM {self.name} WHERE number IN (SELECT number FROM wanted) AND mark IS NOT NULL
+                )
+            )
+            ORDER BY number
+            """,
+            {"numbers": _json(sorted(numbers))},
+        )
+        return [_record(row) for row in rows]
+
     def last_records(self, tx: Read, items: Iterable[str]) -> list[WriteRecord]:
         """The last record of each item. Items that were written before there was a journal have none."""
         return [_record(row) for row in tx.all(*self._last_query(self._fields, items))]
@@ -265,11 +283,11 @@ class WriteTable:
 
     @property
     def _columns(self) -> str:
-        return f"{_COLUMNS}, row_count" if self.has_row_counts else _COLUMNS
+        return f"{_COLUMNS}, row_count, mark" if self.has_rows else _COLUMNS
 
     @property
     def _fields(self) -> str:
-        return f"{_FIELDS}, row_count" if self.has_row_counts else _FIELDS
+        return f"{_FIELDS}, row_count, mark" if self.has_rows else _FIELDS
 
     def _wanted(self, query: WriteQuery) -> str:
         return f"{_condition(query)} AND {self.visible}"
@@ -308,7 +326,8 @@ def _values(query: WriteQuery) -> dict[str, Any]:
 
 def _item_values(one: ItemWrite) -> dict[str, Any]:
     before = None if one.before is None else _json(one.before)
-    return {"item": one.item, "action": one.action, "before": before, "after": one.after, "rows": one.rows}
+    values = {"item": one.item, "action": one.action, "before": before, "after": one.after}
+    return values | {"rows": one.rows, "mark": one.mark}
 
 
 def _record(row: Sequence[Any]) -> WriteRecord:

@@ -16,13 +16,20 @@ const OUTCOMES = { delete: 'delete', restore: 'restore', left: 'leave alone' }
 
 const memories = (count: number) => plural(count, 'memory', 'memories')
 
-const summary = ({ deleted, restored, left }: Undo) =>
-  `${memories(deleted)} deleted, ${memories(restored)} restored` + (left ? `, ${number(left)} left alone` : '')
+/** Of memories, and of rows of tables, which do not count as memories. */
+const counts = (count: number, rows: number) =>
+  !rows ? memories(count) : count ? `${memories(count)} and ${plural(rows, 'row')}` : plural(rows, 'row')
+
+const isEmpty = (plan: Undo) => !(plan.deleted || plan.restored || plan.rows_deleted || plan.rows_restored)
+
+const summary = (done: Undo) =>
+  `${counts(done.deleted, done.rows_deleted)} deleted, ${counts(done.restored, done.rows_restored)} restored` +
+  (done.left ? `, ${number(done.left)} left alone` : '')
 
 /** Undo, say what happened, and offer to take it back; and that, too. */
 async function undo(wanted: ChosenWrites): Promise<void> {
   const done = await post('/api/journal/undo', { body: wanted })
-  const back = done.undo_id && (done.deleted || done.restored) ? done.undo_id : null
+  const back = done.undo_id && !isEmpty(done) ? done.undo_id : null
   toast(`Undone: ${summary(done)}.`, back ? { undo: () => undo({ undo_id: back }) } : {})
 }
 
@@ -50,14 +57,13 @@ export function UndoDialog({ wanted, what, onClose }: Props) {
     }
     onClose()
   }
-  const isEmpty = !plan.value || (!plan.value.deleted && !plan.value.restored)
   return (
     <dialog ref={dialog} aria-labelledby="undo-writes" onClose={onClose}>
       <h2 id="undo-writes">Undo {what}?</h2>
       <Await resource={plan}>{(found) => <Plan plan={found} />}</Await>
       <div class="bar">
         <button onClick={onClose}>Cancel</button>
-        <button class="danger" disabled={isEmpty || isRunning} onClick={run}>
+        <button class="danger" disabled={!plan.value || isEmpty(plan.value) || isRunning} onClick={run}>
           {isRunning ? 'Undoing…' : 'Undo'}
         </button>
       </div>
@@ -69,9 +75,9 @@ function Plan({ plan }: { plan: Undo }) {
   return (
     <>
       <p>
-        {plan.deleted || plan.restored || plan.left
-          ? `${memories(plan.deleted)} will be deleted, ${memories(plan.restored)} restored, ` +
-            `${number(plan.left)} left alone.`
+        {!isEmpty(plan) || plan.left
+          ? `${counts(plan.deleted, plan.rows_deleted)} will be deleted, ` +
+            `${counts(plan.restored, plan.rows_restored)} restored, ${number(plan.left)} left alone.`
           : 'There is nothing to undo.'}
       </p>
       {plan.items.length > 0 && (
@@ -81,13 +87,14 @@ function Plan({ plan }: { plan: Undo }) {
               {OUTCOMES[item.outcome]}: {item.title}{' '}
               <span class="mut">
                 {kindLabel(item.family)}
+                {item.rows !== null && ` · ${plural(item.rows, 'row')}`}
                 {item.why && ` · ${item.why}`}
               </span>
             </li>
           ))}
         </ul>
       )}
-      {plan.deleted + plan.restored + plan.left > MAX_SHOWN && <p class="mut">The first {MAX_SHOWN} are shown.</p>}
+      {plan.items.length > MAX_SHOWN && <p class="mut">The first {MAX_SHOWN} are shown.</p>}
       {Object.entries(plan.incomplete).map(([name, why]) => (
         <p class="mut" role="alert" key={name}>
           {name}: {why}

@@ -58,7 +58,7 @@ export default function WriteReview() {
       <h1>Who wrote what</h1>
       <p class="mut">
         Every write to facts, notes, files, graphs and tables, and who made it. Choose the writes of a client, a key or
-        a time to undo them together. What others changed later is left alone, and so are the rows of tables.
+        a time to undo them together. What others changed later is left alone.
       </p>
       <Filters />
       {isChosen ? <Writes wanted={wanted} /> : <Groups />}

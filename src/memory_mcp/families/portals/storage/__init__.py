@@ -41,12 +41,19 @@ from memory_mcp.families.portals.storage.files import (
     read_through,
     uuid_columns,
 )
+from memory_mcp.families.portals.storage.marked_rows import (
+    copy_marked_rows,
+    delete_marked_rows,
+    marked_rows,
+    restore_marked_rows,
+)
 from memory_mcp.families.portals.storage.portal_metadata import (
     create_metadata,
     foreign_metadata,
     metadata,
     set_metadata,
 )
+from memory_mcp.families.portals.storage.row_marks import add_marks, has_marks, mark_all, new_mark
 from memory_mcp.families.portals.storage.rows import count, delete, insert, page, time_column, whole_table
 from memory_mcp.families.portals.storage.server_databases import (
     changed_at,
@@ -89,12 +96,14 @@ __all__ = [
     "UNKNOWN_TABLE",
     "Condition",
     "add_columns",
+    "add_marks",
     "adopt_restored",
     "attach_portal",
     "back_up",
     "changed_at",
     "checksum",
     "code_columns",
+    "copy_marked_rows",
     "copy_rows",
     "count",
     "create_like",
@@ -104,6 +113,7 @@ __all__ = [
     "date_columns",
     "defaults",
     "delete",
+    "delete_marked_rows",
     "detach_portal",
     "drop_columns",
     "drop_table",
@@ -115,6 +125,7 @@ __all__ = [
     "has_begun_backup",
     "has_default",
     "has_dynamic_columns",
+    "has_marks",
     "has_null",
     "insert",
     "is_listed",
@@ -124,11 +135,14 @@ __all__ = [
     "listed_databases",
     "lists_with_null",
     "load_file",
+    "mark_all",
+    "marked_rows",
     "metadata",
     "misfits",
     "modify_columns",
     "move_restored",
     "move_rows",
+    "new_mark",
     "no_date",
     "no_number",
     "page",
@@ -137,6 +151,7 @@ __all__ = [
     "remove_deleted_rows",
     "rename_staged",
     "restore",
+    "restore_marked_rows",
     "restored_size",
     "restored_tables",
     "rewrite_dynamic_columns",

@@ -6,11 +6,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from uuid import uuid4
 
+from memory_mcp.engines.chdb.frames import MARK_COLUMN
 from memory_mcp.engines.chdb.parameters import literal
 from memory_mcp.engines.portal_engine import EngineError, PortalEngine
 from memory_mcp.errors import AppError
 from memory_mcp.families.portals.model import FileSize
 from memory_mcp.families.portals.storage.expressions import quote, quote_table
+from memory_mcp.families.portals.storage.row_marks import ALLOW_MARKS
 from memory_mcp.families.portals.storage.rows import fill_table
 from memory_mcp.families.portals.storage.table_definitions import drop_table
 
@@ -96,7 +98,7 @@ def rewrite_dynamic_columns(engine: PortalEngine, database: str, table: str) -> 
         rewritten,
         f"INSERT INTO {database}.{rewritten} ({', '.join(map(quote, types))}) SELECT {', '.join(values)} "
         f"FROM {database}.{quote(table)} WHERE throwIf(NOT ({is_same}), 'no JSON') = 0 "
-        "SETTINGS output_format_json_quote_64bit_integers = 0, output_format_json_quote_decimals = 1",
+        f"SETTINGS output_format_json_quote_64bit_integers = 0, output_format_json_quote_decimals = 1, {ALLOW_MARKS}",
         database,
     )
     engine.run(f"DROP TABLE IF EXISTS {database}.{quote(table)} SYNC")
@@ -119,7 +121,8 @@ def restored_size(engine: PortalEngine, database: str) -> FileSize:
     (row,) = engine.rows(
         f"""
         SELECT 0 AS columns, toUInt64(sum(rows)) AS rows, toUInt64(sum(data_uncompressed_bytes)) AS bytes,
-        (SELECT count() FROM system.columns WHERE database = '{database}' AND default_expression <> '') AS defaults
+        (SELECT count() FROM system.columns WHERE database = '{database}' AND default_expression <> ''
+            AND name <> '{MARK_COLUMN}') AS defaults
         FROM system.parts WHERE active AND database = '{database}'
         SETTINGS output_format_json_quote_64bit_integers = 0
         """
@@ -165,6 +168,13 @@ def move_restored(engine: PortalEngine, database: str, table: str, new: str) -> 
     engine.run(f"RENAME TABLE IF EXISTS {database}.{quote(table)} TO portal.{quote(new)}")
 
 
-def copy_rows(engine: PortalEngine, database: str, table: str, target: str, columns: Sequence[str]) -> None:
+def copy_rows(
+    engine: PortalEngine, database: str, table: str, target: str, columns: Sequence[str], mark: int | None
+) -> None:
+    """Copy rows to a table that is empty. They get the mark, if there is one."""
     names = ", ".join(map(quote, columns))
-    fill_table(engine, target, f"INSERT INTO {quote(target)} ({names}) SELECT {names} FROM {database}.{quote(table)}")
+    into, chosen, settings = names, names, ""
+    if mark is not None:
+        into, chosen, settings = f"{names}, {MARK_COLUMN}", f"{names}, {mark}", f" SETTINGS {ALLOW_MARKS}"
+    source = f"{database}.{quote(table)}"
+    fill_table(engine, target, f"INSERT INTO {quote(target)} ({into}){settings} SELECT {chosen} FROM {source}")

@@ -33,6 +33,7 @@ def quote_table(name: str, database: str | None) -> str:
 TEXT_TYPES = {"String", "Nullable(String)", "Array(String)", "Array(Nullable(String))"}
 FORMATS = {"json": "JSONEachRow", "csv": "CSVWithNames", "parquet": "Parquet"}
 UNKNOWN_TABLE = 60
+NO_SUCH_COLUMN, COLUMN_TWICE = 16, 15  # of an INSERT that names its columns
 NULL_ERROR = 349  # the code of a null where there must be none
 INFERENCE_SETTINGS = """
     schema_inference_make_columns_nullable = 1, schema_inference_use_cache_for_file = 0,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from memory_mcp.engines.chdb.frames import MARK_COLUMN
 from memory_mcp.engines.chdb.parameters import literal
 from memory_mcp.engines.portal_engine import PortalEngine
 from memory_mcp.families.portals.inference import KEY
@@ -16,6 +17,7 @@ from memory_mcp.families.portals.storage.expressions import (
     quote,
 )
 from memory_mcp.families.portals.storage.file_checks import IS_DATE
+from memory_mcp.families.portals.storage.row_marks import ALLOW_MARKS
 from memory_mcp.families.portals.storage.rows import fill_table
 
 _WHOLE = re.compile(r"\bU?Int(8|16|32|64|128)\b")
@@ -124,8 +126,9 @@ def load_file(
     sure: Collection[str],
     defaults: Mapping[str, str],
     converts_to_text: bool = False,
+    mark: int | None = None,
 ) -> None:
-    """Read a file into an empty table.
+    """Read a file into an empty table. Its rows get the mark, if there is one.
 
     `columns` has the table's column for each of the file's, `types` the type that each is read as; `sure` are those
     whose type the file itself states. `defaults` are the values for columns of the table where the file has none; a
@@ -145,12 +148,15 @@ def load_file(
     settings = ", ".join(
         f"{name} = {value}" for name, value in strict.items() if name != "input_format_skip_unknown_fields"
     )
+    into, marks = ", ".join(map(quote, columns.values())), ""
+    if mark is not None:
+        into, chosen, marks = f"{into}, {MARK_COLUMN}", f"{chosen}, {mark}", f", {ALLOW_MARKS}"
     fill_table(
         engine,
         table,
         f"""
-        INSERT INTO {quote(table)} ({", ".join(map(quote, columns.values()))})
-        SETTINGS {settings}, date_time_input_format = 'best_effort', date_time_overflow_behavior = 'throw'
+        INSERT INTO {quote(table)} ({into})
+        SETTINGS {settings}{marks}, date_time_input_format = 'best_effort', date_time_overflow_behavior = 'throw'
         SELECT {chosen} FROM file({literal(path)}, '{FORMATS[format_]}', {structure})
         """,
     )

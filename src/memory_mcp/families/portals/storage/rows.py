@@ -6,26 +6,49 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-from memory_mcp.engines.chdb.frames import UNFINISHED_COPY
+from memory_mcp.engines.chdb.frames import MARK_COLUMN, UNFINISHED_COPY
 from memory_mcp.engines.portal_engine import MAX_ATTEMPTS, EngineError, EngineInterrupted, PortalEngine
 from memory_mcp.errors import Unavailable
 from memory_mcp.families.portals.address import RowRange
 from memory_mcp.families.portals.model import Record, Table
 from memory_mcp.families.portals.storage.conditions import Condition
-from memory_mcp.families.portals.storage.expressions import STRICT_SETTINGS, UNKNOWN_TABLE, quote, quote_table
+from memory_mcp.families.portals.storage.expressions import (
+    COLUMN_TWICE,
+    NO_SUCH_COLUMN,
+    STRICT_SETTINGS,
+    UNKNOWN_TABLE,
+    quote,
+    quote_table,
+)
+from memory_mcp.families.portals.storage.row_marks import ALLOW_MARKS, add_marks
 from memory_mcp.families.portals.storage.table_definitions import create_like, drop_table, row_count
 
 
-def insert(engine: PortalEngine, table: str, records: Sequence[Record]) -> int:
-    """All of them or none, once. Returns how many rows the table has now. The caller holds the portal's lock."""
+def insert(engine: PortalEngine, table: str, records: Sequence[Record], mark: int | None = None) -> int:
+    """All of them or none, once, with a mark if the table can have marks. Returns how many rows the table has now. The
+    caller holds the portal's lock."""
+    try:
+        return _insert_once(engine, table, records, mark)
+    except EngineError as exc:
+        if mark is None or exc.code not in (NO_SUCH_COLUMN, COLUMN_TWICE):
+            raise
+    # The table is from a version of this program that marked no rows, or has a column of this name itself.
+    return _insert_once(engine, table, records, mark if add_marks(engine, table) else None)
+
+
+def _insert_once(engine: PortalEngine, table: str, records: Sequence[Record], mark: int | None) -> int:
     settings = ", ".join(f"{name} = {value}" for name, value in STRICT_SETTINGS.items())
+    columns = ""
+    if mark is not None:
+        records = [{**record, MARK_COLUMN: mark} for record in records]
+        columns, settings = f"(*, {MARK_COLUMN})", f"{settings}, {ALLOW_MARKS}"
     data = json.dumps(records, ensure_ascii=False, separators=(",", ":"))  # at once: three times as fast as one by one
     # By the engine: the portal's description lacks the last rows of a server that was killed.
     rows_before = row_count(engine, table)
     for _ in range(MAX_ATTEMPTS):
         try:
             engine.run_once(
-                f"INSERT INTO {quote(table)} SETTINGS {settings}, date_time_input_format = 'best_effort' "
+                f"INSERT INTO {quote(table)} {columns} SETTINGS {settings}, date_time_input_format = 'best_effort' "
                 "FORMAT JSONEachRow",
                 data.encode(),
             )
@@ -54,16 +77,21 @@ def delete(engine: PortalEngine, table: str, where: "Condition") -> None:
     A mutation (DELETE, ALTER TABLE … DELETE) would leave the values of the condition in a file, and the rows in parts
     that the engine removes later.
     """
+    replace_table(engine, table, f"NOT ifNull({where.sql}, 0)", where.values)
+
+
+def replace_table(engine: PortalEngine, table: str, kept: str, parameters: dict[str, Any]) -> None:
+    """Replace a table by a copy with the rows for which an expression is true."""
     names = ", ".join(map(quote, _insertable_columns(engine, table)))
     # One thread, so that rows without a key stay in their order.
     replace_rows(
         engine,
         table,
         f"""
-        ({names}) SELECT {names} FROM {quote(table)} WHERE NOT ifNull({where.sql}, 0)
-        SETTINGS max_threads = 1, max_insert_threads = 1, max_partitions_per_insert_block = 0
+        ({names}) SELECT {names} FROM {quote(table)} WHERE {kept}
+        SETTINGS max_threads = 1, max_insert_threads = 1, max_partitions_per_insert_block = 0, {ALLOW_MARKS}
         """,
-        where.values,
+        parameters,
     )
 
 
@@ -93,11 +121,14 @@ def replace_rows(engine: PortalEngine, table: str, rows: str, parameters: dict[s
 
 
 def _insertable_columns(engine: PortalEngine, table: str) -> list[str]:
-    """Those that are stored and not computed."""
+    """Those that are stored and not computed, and the one that says which write a row is from."""
     rows = engine.rows(
-        "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = {table:String} "
-        "AND default_kind NOT IN ('MATERIALIZED', 'ALIAS', 'EPHEMERAL') ORDER BY position",
-        {"table": table},
+        """
+        SELECT name FROM system.columns WHERE database = currentDatabase() AND table = {table:String}
+            AND (default_kind NOT IN ('MATERIALIZED', 'ALIAS', 'EPHEMERAL') OR name = {mark:String})
+        ORDER BY position
+        """,
+        {"table": table, "mark": MARK_COLUMN},
     )
     return [row["name"] for row in rows]
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 
-from memory_mcp.engines.chdb.frames import UNFINISHED_COPY
+from memory_mcp.engines.chdb.frames import MARK_COLUMN, UNFINISHED_COPY
 from memory_mcp.engines.chdb.parameters import literal
 from memory_mcp.engines.chdb.sql_policy import DATABASE
 from memory_mcp.engines.portal_engine import MAX_ATTEMPTS, EngineError, EngineInterrupted, PortalEngine
@@ -13,17 +13,22 @@ from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.families.portals.inference import KEY, WELL_KNOWN
 from memory_mcp.families.portals.model import METADATA, Column, NewColumn, Table, TableSize
 from memory_mcp.families.portals.storage.expressions import quote, quote_table
+from memory_mcp.families.portals.storage.row_marks import mark_definition, without_marks
 
 STAGED_PREFIX = "_import_"  # of the names of tables that an import has not finished
 RESTORED = "restored"  # the database that a portal file is opened in
 
 
 def tables(engine: PortalEngine) -> list[Table]:
-    """All tables, except the one with the portal's metadata."""
+    """All tables, except the one with the portal's metadata, without the column that says which write a row is from."""
     columns: dict[str, list[Column]] = {}
     for row in engine.rows(
-        "SELECT table, name, type, is_in_primary_key FROM system.columns WHERE database = currentDatabase() "
-        "AND NOT startsWith(table, '_') ORDER BY table, position"
+        f"""
+        SELECT table, name, type, is_in_primary_key FROM system.columns
+        WHERE database = currentDatabase() AND NOT startsWith(table, '_')
+            AND NOT (name = '{MARK_COLUMN}' AND default_kind = 'MATERIALIZED')
+        ORDER BY table, position
+        """
     ):
         columns.setdefault(row["table"], []).append(Column(row["name"], row["type"], bool(row["is_in_primary_key"])))
     # One that has come or gone between the two statements is left out.
@@ -49,7 +54,7 @@ def table_sizes(engine: PortalEngine) -> list[TableSize]:
 def create_table(engine: PortalEngine, name: str, columns: Sequence[NewColumn]) -> None:
     cannot = ("Nullable", "Array", "JSON")
     has_key = any(column.name == KEY and not column.type.startswith(cannot) for column in columns)
-    defined = ", ".join(_definition(column) for column in columns)
+    defined = ", ".join(filter(None, [*map(_definition, columns), mark_definition(engine)]))
     order = KEY if has_key else "tuple()"
     engine.run(f"CREATE TABLE IF NOT EXISTS {quote(name)} ({defined}) ENGINE = MergeTree ORDER BY {order}")
 
@@ -104,8 +109,9 @@ def widen_table(engine: PortalEngine, table: str, known: Table | None, wanted: S
 
 
 def statement(engine: PortalEngine, table: str) -> str:
-    """The CREATE TABLE of a table. The database is called `portal` in it, wherever it is."""
-    text = engine.run(f"SHOW CREATE TABLE {quote(table)} FORMAT TSVRaw").decode().strip()
+    """The CREATE TABLE of a table, without the column that says which write a row is from. The database is called
+    `portal` in it, wherever it is."""
+    text = without_marks(engine.run(f"SHOW CREATE TABLE {quote(table)} FORMAT TSVRaw").decode().strip())
     return text.replace(f"CREATE TABLE {engine.database}.", f"CREATE TABLE {DATABASE}.", 1)
 
 

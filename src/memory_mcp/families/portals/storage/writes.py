@@ -7,7 +7,7 @@ from dataclasses import replace
 from memory_mcp.engines.transactions import Read
 from memory_mcp.services.write_journal import Writer, WriteTable
 
-WRITES = WriteTable("portal_writes", has_row_counts=True)
+WRITES = WriteTable("portal_writes", has_rows=True)
 _WITHIN = "substr(item, 1, length(:within) + 1) = :within || '/'"
 
 

@@ -1,0 +1,66 @@
+"""Copies of rows that an undo has deleted, so that it can be taken back: a file for each undo and table, in the folder
+of its portal. It goes with the table and the portal, and expires."""
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from memory_mcp.engines.files import atomic_write
+from memory_mcp.engines.files.data_directory import make_private_folder
+from memory_mcp.engines.files.glob import find
+from memory_mcp.families.portals.folders import PORTALS, PortalFolder
+from memory_mcp.services.write_journal.model import COPY_LIFETIME, MAX_COPY_BYTES
+
+FOLDER = "undone"
+_ENDING = ".native.zst"
+
+
+def path_of(folder: PortalFolder, table: str, undo_id: str) -> Path:
+    return folder.path / FOLDER / f"{table}.{undo_id}{_ENDING}"
+
+
+def prepare(folder: PortalFolder, table: str, undo_id: str) -> Path:
+    """The path of a new copy, in a folder that exists."""
+    path = path_of(folder, table, undo_id)
+    make_private_folder(path.parent)
+    return path
+
+
+def sync(path: Path) -> None:
+    """Wait until a copy is on the disk."""
+    atomic_write.sync(path)
+    atomic_write.sync(path.parent)
+
+
+def is_there(path: Path, now: datetime) -> bool:
+    """Whether there is such a copy that has not expired."""
+    try:
+        return path.stat().st_mtime >= (now - COPY_LIFETIME).timestamp()
+    except FileNotFoundError:
+        return False
+
+
+def delete(folder: PortalFolder, tables: Iterable[str]) -> None:
+    """Delete the copies of tables that were dropped or replaced."""
+    for table in tables:
+        for path in find(folder.path / FOLDER, f"{table}.*{_ENDING}"):
+            path.unlink(missing_ok=True)
+
+
+def delete_expired(user_folder: Path, now: datetime) -> None:
+    """Delete a user's expired copies, and the oldest of those beyond the limit of bytes."""
+    kept_bytes = 0
+    for path, status in _newest_first(user_folder):
+        kept_bytes += status.st_size
+        if kept_bytes > MAX_COPY_BYTES or status.st_mtime < (now - COPY_LIFETIME).timestamp():
+            path.unlink(missing_ok=True)
+
+
+def _newest_first(user_folder: Path) -> list[tuple[Path, os.stat_result]]:
+    found = []
+    for path in find(user_folder / PORTALS, f"*/*/{FOLDER}/*{_ENDING}"):
+        with suppress(FileNotFoundError):  # its portal is deleted by now
+            found.append((path, path.stat()))
+    return sorted(found, key=lambda one: one[1].st_mtime, reverse=True)

@@ -1,0 +1,132 @@
+"""The rows of writes that are to be undone, in the portals of this server."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from memory_mcp.caller import LOCAL_USER, Caller
+from memory_mcp.engines.portal_engine import EngineError, PortalEngine
+from memory_mcp.errors import NotFound, Unavailable
+from memory_mcp.families.portals import address as addresses
+from memory_mcp.families.portals import row_copies, storage
+from memory_mcp.families.portals.address import Address
+from memory_mcp.families.portals.folders import PortalFolder
+from memory_mcp.families.portals.import_context import new_table_name
+from memory_mcp.families.portals.journal_items import table_write
+from memory_mcp.families.portals.portal_registry import PortalRegistry, find_table
+from memory_mcp.families.portals.row_undo import FoundRows, RowUndo
+from memory_mcp.services.write_journal import ItemWrite
+
+TABLE_GONE = "the table is no longer there"
+NO_MARKS = "no row of the table says which write it is from"
+
+
+class UndoableRows:
+    def __init__(self, registry: PortalRegistry, report_deletion: Callable[[Caller, Address], None]) -> None:
+        self._registry = registry
+        self._report_deletion = report_deletion
+
+    def delete_expired_copies(self) -> None:
+        """Of all users."""
+        local = self._registry.folder_of(LOCAL_USER)
+        for folder in (local, *(local / "users").glob("*")):
+            row_copies.delete_expired(folder, self._registry.now())
+
+    def find(self, caller: Caller, uri: str, marks: Collection[int], undo_ids: Collection[str]) -> FoundRows:
+        """The rows with these marks in a table, and the copies that these undos have kept of it. Raises Unavailable."""
+        address = addresses.parse(uri)
+        try:
+            folder = self._registry.existing(caller, address)
+            return self._find(folder, self._registry.engine(folder), str(address.table), marks, undo_ids)
+        except NotFound:
+            return FoundRows(why_none=TABLE_GONE)
+        except EngineError as exc:
+            raise _failed() from exc
+
+    def _find(
+        self, folder: PortalFolder, engine: PortalEngine, table: str, marks: Collection[int], undo_ids: Collection[str]
+    ) -> FoundRows:
+        if storage.table_uuid(engine, table) is None:
+            return FoundRows(why_none=TABLE_GONE)
+        if not storage.has_marks(engine, table):
+            return FoundRows(why_none=NO_MARKS)
+        found = storage.marked_rows(engine, table, marks)
+        now = self._registry.now()
+        return FoundRows(
+            {mark: rows.count for mark, rows in found.items()},
+            sum(rows.bytes for rows in found.values()),
+            [one for one in undo_ids if row_copies.is_there(row_copies.path_of(folder, table, one), now)],
+        )
+
+    def undo(self, caller: Caller, uri: str, steps: Sequence[RowUndo]) -> dict[int, int]:
+        """Delete rows or put them back, and record that. Returns how many rows of each mark, as far as there were any.
+        Raises NotFound for a table that is gone, and Unavailable."""
+        address = addresses.parse(uri)
+        table = str(address.table)
+        folder = self._registry.existing(caller, address)
+        try:
+            with folder.existing_write_lock():
+                engine = self._registry.open(folder)
+                if find_table(storage.tables(engine), table) is None:
+                    raise NotFound(TABLE_GONE)
+                with self._registry.changing(caller, folder, engine):
+                    storage.drop_unfinished(engine)
+                    done = self._delete(caller, folder, engine, table, [one for one in steps if not one.copied_by])
+                    done |= self._restore(folder, engine, table, [one for one in steps if one.copied_by])
+                    self._record(caller, folder, table, steps, done)
+        except EngineError as exc:
+            raise _failed() from exc
+        row_copies.delete_expired(self._registry.folder_of(caller.user), self._registry.now())
+        self._report_deletion(caller, folder.address)
+        return {mark: abs(rows) for mark, rows in done.items()}
+
+    def _delete(
+        self, caller: Caller, folder: PortalFolder, engine: PortalEngine, table: str, steps: Sequence[RowUndo]
+    ) -> dict[int, int]:
+        """Delete the rows of these steps, after a copy of them is on the disk. Returns minus how many."""
+        if not steps:
+            return {}
+        found = self._find(folder, engine, table, {one.mark for one in steps}, ())
+        if found.counts:
+            if found.is_copied:
+                path = row_copies.prepare(folder, table, str(caller.undo_id))
+                storage.copy_marked_rows(engine, table, found.counts, path)
+                row_copies.sync(path)
+            storage.delete_marked_rows(engine, table, found.counts)
+        return {mark: -rows for mark, rows in found.counts.items()}
+
+    def _restore(
+        self, folder: PortalFolder, engine: PortalEngine, table: str, steps: Sequence[RowUndo]
+    ) -> dict[int, int]:
+        """Put the rows of these steps back. Returns how many. Those that are there already, as the server was killed
+        before it recorded that, count."""
+        if not steps:
+            return {}
+        marks = {one.mark for one in steps}
+        there = self._find(folder, engine, table, marks, ()).counts
+        for undo_id, wanted in _by_copy(steps).items():
+            path = row_copies.path_of(folder, table, undo_id)
+            missing = wanted - there.keys()
+            if missing and row_copies.is_there(path, self._registry.now()):
+                storage.restore_marked_rows(engine, table, missing, path, new_table_name())
+        return self._find(folder, engine, table, marks, ()).counts
+
+    def _record(
+        self, caller: Caller, folder: PortalFolder, table: str, steps: Sequence[RowUndo], done: Mapping[int, int]
+    ) -> None:
+        written: list[tuple[ItemWrite, int]] = [
+            (table_write(folder.address, table, "updated", done[one.mark], one.mark), one.number)
+            for one in steps
+            if done.get(one.mark)
+        ]
+        self._registry.journal_of_writes.record_undo(caller, written)
+
+
+def _by_copy(steps: Sequence[RowUndo]) -> dict[str, set[int]]:
+    """The marks of the rows in each copy."""
+    found: dict[str, set[int]] = {}
+    for one in steps:
+        found.setdefault(str(one.copied_by), set()).add(one.mark)
+    return found
+
+
+def _failed() -> Unavailable:
+    return Unavailable("The engine of this portal failed. Look at the log, or try again.")
