@@ -19,7 +19,7 @@ from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.model import ColumnChoices, FileFormat
 from memory_mcp.families.portals.row_copies import FOLDER
 from memory_mcp.families.portals.table_undo import NO_FORMER_STATE, NO_WAY_BACK, ROWS_GONE, UNMARKED
-from memory_mcp.families.portals.undoable_rows import NO_MARKS, TABLE_GONE
+from memory_mcp.families.portals.undoable_rows import NO_MARKS, TABLE_GONE, UndoableRows
 from memory_mcp.families.write_review import ReviewQuery, UndoReport
 from memory_mcp.services.write_journal import WriteQuery
 from memory_mcp.services.write_journal.model import COPY_LIFETIME
@@ -428,6 +428,22 @@ def test_a_copy_that_cannot_be_written_keeps_the_rows(app: App, monkeypatch: pyt
         "The disk that this portal lies on is full. Free some space, and try again."
     ]
     assert values(app) == ["a"]
+
+
+def test_two_undos_at_once_count_rows_once(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(app, MALLORY, "a")
+    write(app, ALICE, "b")
+    real, queries, earlier = UndoableRows.undo, [HIS], list[UndoReport]()
+
+    def undo_after_another(rows: UndoableRows, *given: Any) -> dict[int, int]:
+        if queries:
+            earlier.append(app.write_review.undo(ALICE, queries.pop()))
+        return real(rows, *given)
+
+    monkeypatch.setattr(UndoableRows, "undo", undo_after_another)
+    assert left(app.write_review.undo(ALICE, HIS)) == [(1, ROWS_GONE)]
+    assert earlier[0].rows_deleted == 1
+    assert take_back(app, earlier[0]).rows_restored == 1
 
 
 def test_a_confined_caller_undoes_its_namespace_only_and_needs_the_scopes(app: App) -> None:

@@ -41,9 +41,18 @@ class _Steps:
         """Those for which there are rows."""
         delete = [one for one in self.delete if one.mark in found.counts]
         restore = [one for one in self.restore if one.undo_id in found.copies]
+        return self._only(delete, restore, found.why_none)
+
+    def done(self, rows: Mapping[int, int]) -> "_Steps":
+        """Those that changed rows, of which `rows` has the marks. Another undo may have come first."""
+        delete, restore = ([one for one in some if one.mark in rows] for some in (self.delete, self.restore))
+        return self._only(delete, restore)
+
+    def _only(self, delete: list[WriteRecord], restore: list[WriteRecord], why: str | None = None) -> "_Steps":
+        """Some of these steps. The others are left alone."""
         left = self.left.copy()
-        left[found.why_none or ROWS_GONE] += len(self.delete) - len(delete)
-        left[found.why_none or NO_COPY] += len(self.restore) - len(restore)
+        left[why or ROWS_GONE] += len(self.delete) - len(delete)
+        left[why or NO_COPY] += len(self.restore) - len(restore)
         return _Steps(delete, restore, left)
 
     def wanted(self) -> list[RowUndo]:
@@ -105,6 +114,7 @@ class TableUndo:
                 rows = {_mark(one): -(one.rows or 0) for one in possible.restore} | there.counts
             else:
                 rows = self._rows.undo(caller, uri, wanted)
+                possible = possible.done(rows)
         except AppError as exc:
             steps.fail(exc.public_message)
             return steps.outcomes(item, {}, None)
