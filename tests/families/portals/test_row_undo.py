@@ -135,6 +135,26 @@ def test_rows_come_back_to_a_table_that_has_other_columns_by_now(app: App) -> No
     assert values(app) == ["b"]
 
 
+def test_rows_that_were_undone_stay_away_when_everything_since_is_undone(app: App) -> None:
+    """Also when that undo was taken back and made again meanwhile."""
+    write(app, ALICE, "a")
+    write(app, MALLORY, "b")
+    first = undo(app)
+    assert outcomes(undo_newest(app, 2)) == []
+    take_back(app, first)
+    assert outcomes(undo_newest(app, 2)) == []
+    assert values(app) == ["a", "b"]
+    undo(app)
+    assert outcomes(undo_newest(app, 4)) == []
+    assert outcomes(undo_newest(app, 3)) == [("work/log/events", "restore", 1, 1, None)]
+    assert values(app) == ["a", "b"]
+
+
+def undo_newest(app: App, count: int) -> UndoReport:
+    page = app.write_review.writes(ALICE, ReviewQuery(), count).writes
+    return undo(app, ReviewQuery(ids=frozenset(one.id for one in page)))
+
+
 def test_single_writes_of_a_group_come_back(app: App) -> None:
     for value in "abc":
         write(app, MALLORY, value)

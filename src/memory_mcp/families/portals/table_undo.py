@@ -135,13 +135,15 @@ class TableUndo:
 
 
 def _add(steps: _Steps, history: Sequence[WriteRecord], numbers: Collection[int]) -> None:
-    """Add what undoes the chosen ones of the records about the rows of one write."""
-    last = history[-1]
-    if _is_undo(last):
-        if last.number in numbers:
-            steps.restore.append(last)
-    elif any(one.number in numbers and not _is_undo(one) for one in history) and last.rows:
+    """Add what undoes the chosen ones of the records about the rows of one write: an undo, if it is the last record, or
+    the write. If both are chosen, the first one counts."""
+    last, first = history[-1], next((one for one in history if one.number in numbers), None)
+    if first is None or _is_undo(first) != _is_undo(last):
+        return
+    if not _is_undo(last):
         steps.delete.append(last)
+    elif last.number in numbers:
+        steps.restore.append(last)
 
 
 def _is_undo(record: WriteRecord) -> bool:
