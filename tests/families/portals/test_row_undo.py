@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller, Scope
+from memory_mcp.cli.common import new_session
 from memory_mcp.engines.chdb.frames import MARK_COLUMN
 from memory_mcp.engines.portal_engine import EngineInterrupted, PortalEngine
 from memory_mcp.errors import Forbidden, Invalid, Unavailable
@@ -20,13 +22,14 @@ from memory_mcp.families.portals.model import ColumnChoices, FileFormat
 from memory_mcp.families.portals.row_copies import FOLDER
 from memory_mcp.families.portals.table_undo import NO_FORMER_STATE, NO_WAY_BACK, ROWS_GONE, UNMARKED
 from memory_mcp.families.portals.undoable_rows import NO_MARKS, TABLE_GONE, UndoableRows
+from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.families.write_review import ReviewQuery, UndoReport
 from memory_mcp.services.write_journal import WriteQuery
 from memory_mcp.services.write_journal.model import COPY_LIFETIME
 from memory_mcp.services.write_journal.undo import NO_COPY
 from tests.maintenance.sample_data import opened
 
-ALL = frozenset({"portals", "notes", "recall"})
+ALL = frozenset({"portals", "notes", "recall", "vault"})
 ALICE = Caller(LOCAL_USER, ALL_SCOPES, ALL, client="alice")
 MALLORY = Caller(LOCAL_USER, ALL_SCOPES, ALL, client="mallory")
 HIS = ReviewQuery(WriteQuery(client="mallory"))
@@ -436,18 +439,25 @@ def test_an_engine_that_ends_meanwhile_neither_loses_nor_doubles_rows(
     assert values(app) == ["a", "b"]
 
 
-def test_a_copy_that_cannot_be_written_keeps_the_rows(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [Unavailable("The disk is full."), OSError(ENOSPC, "No space left on device")])
+def test_a_copy_that_cannot_be_written_keeps_the_rows_and_leaves_no_part_of_it(
+    app: App, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     write(app, MALLORY, "a")
+    app.vault.commit(MALLORY, new_session(MALLORY), NewMemory("vault", "key", "text"))
 
-    def fail(*_: Any) -> None:
-        raise Unavailable("The disk that this portal lies on is full. Free some space, and try again.")
+    def fail(engine: PortalEngine, table: str, marks: Any, path: Path) -> None:
+        path.write_text("begun")
+        raise error
 
     monkeypatch.setattr(storage, "copy_marked_rows", fail)
     report = app.write_review.undo(ALICE, HIS)
-    assert [one.undo.why for one in report.items] == [
-        "The disk that this portal lies on is full. Free some space, and try again."
-    ]
+    (why,) = (one.undo.why for one in report.items if one.family == "portals")
+    assert why
+    assert str(error.args[-1]) in why
+    assert (report.deleted, report.left, report.rows_deleted) == (1, 1, 0)
     assert values(app) == ["a"]
+    assert not copies(app)
 
 
 def test_two_undos_at_once_count_rows_once(app: App, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,9 +87,8 @@ class UndoableRows:
         found = self._find(folder, engine, table, {one.mark for one in steps}, ())
         if found.counts:
             if found.is_copied:
-                path = row_copies.prepare(folder, table, str(caller.undo_id))
-                storage.copy_marked_rows(engine, table, found.counts, path)
-                row_copies.sync(path)
+                with row_copies.new_copy(folder, table, str(caller.undo_id)) as path:
+                    storage.copy_marked_rows(engine, table, found.counts, path)
             storage.delete_marked_rows(engine, table, found.counts)
         return {mark: -rows for mark, rows in found.counts.items()}
 
