@@ -1,7 +1,6 @@
 """The rows of chosen writes are deleted, and put back, whatever else was written to the table."""
 
 import os
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from errno import ENOSPC
@@ -363,7 +362,7 @@ def test_copies_expire_and_have_a_limit(app: App, monkeypatch: pytest.MonkeyPatc
         reports.append(undo(app))
     assert len(copies(app)) == 3
     by_age = sorted(copies(app), key=lambda path: path.stat().st_mtime_ns)
-    old = time.time() - (COPY_LIFETIME + timedelta(days=1)).total_seconds()
+    old = by_age[0].stat().st_mtime - (COPY_LIFETIME + timedelta(days=1)).total_seconds()
     os.utime(by_age[0], (old, old))
     assert left(take_back(app, reports[0])) == [(1, NO_COPY)]
     app.portals.rows.delete_expired_copies()
@@ -458,6 +457,24 @@ def test_a_copy_that_cannot_be_written_keeps_the_rows_and_leaves_no_part_of_it(
     assert (report.deleted, report.left, report.rows_deleted) == (1, 1, 0)
     assert values(app) == ["a"]
     assert not copies(app)
+
+
+def test_rows_stay_if_those_of_another_write_cannot_be_put_back(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(app, MALLORY, "a")
+    undo(app)
+    write(app, MALLORY, "b")
+    page = app.write_review.writes(ALICE, ReviewQuery(), 2).writes
+    both = ReviewQuery(ids=frozenset(one.id for one in page))
+    with monkeypatch.context() as failing:
+        failing.setattr(storage, "restore_marked_rows", fail)
+        assert left(app.write_review.undo(ALICE, both)) == [(2, "The disk is full.")]
+    assert values(app) == ["b"]
+    report = undo(app, both)
+    assert (report.rows_deleted, report.rows_restored, values(app)) == (1, 1, ["a"])
+
+
+def fail(*_: Any) -> None:
+    raise Unavailable("The disk is full.")
 
 
 def test_two_undos_at_once_count_rows_once(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
