@@ -917,6 +917,7 @@ def _listing(content: bytes, name: str, statement: str, *, first: bool = False) 
 
 
 COLUMNS = "(`id` UUID, `timestamp` DateTime64(3, 'UTC'), `role` String, `content` String, `tool_calls` Array(String))"
+MARK = "`_mcp_write` UInt64 MATERIALIZED 0"
 BAD_FILES: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda content: b"",
     "text": lambda content: b"hello",
@@ -1026,6 +1027,18 @@ BAD_FILES: dict[str, Callable[[bytes], bytes]] = {
     ),
     "a column that computes": lambda content: _with_statement(
         content, lambda old: old.replace("`role` String", "`role` String MATERIALIZED toString(length(range(100)))")
+    ),
+    "a computed column of another name": lambda content: _with_statement(
+        content, lambda old: old.replace("`role` String", "`role` String MATERIALIZED 'user'")
+    ),
+    "marks of rows that are computed": lambda content: _with_statement(
+        content, lambda old: old.replace(MARK, "`_mcp_write` UInt64 MATERIALIZED length(range(100))")
+    ),
+    "marks of rows that are texts": lambda content: _with_statement(
+        content, lambda old: old.replace(MARK, "`_mcp_write` String MATERIALIZED '0'")
+    ),
+    "marks of rows that anyone can write": lambda content: _with_statement(
+        content, lambda old: old.replace(MARK, "`_mcp_write` UInt64 DEFAULT 0")
     ),
     "dictionary": lambda content: _with_statement(
         content,

@@ -1,9 +1,9 @@
 """The rows of chosen writes are deleted, and put back, whatever else was written to the table."""
 
 import os
-import time
 from collections.abc import Iterator
 from datetime import timedelta
+from errno import ENOSPC
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller, Scope
+from memory_mcp.cli.common import new_session
 from memory_mcp.engines.chdb.frames import MARK_COLUMN
 from memory_mcp.engines.portal_engine import EngineInterrupted, PortalEngine
 from memory_mcp.errors import Forbidden, Invalid, Unavailable
@@ -19,14 +20,15 @@ from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.model import ColumnChoices, FileFormat
 from memory_mcp.families.portals.row_copies import FOLDER
 from memory_mcp.families.portals.table_undo import NO_FORMER_STATE, NO_WAY_BACK, ROWS_GONE, UNMARKED
-from memory_mcp.families.portals.undoable_rows import NO_MARKS, TABLE_GONE
+from memory_mcp.families.portals.undoable_rows import NO_MARKS, TABLE_GONE, UndoableRows
+from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.families.write_review import ReviewQuery, UndoReport
 from memory_mcp.services.write_journal import WriteQuery
 from memory_mcp.services.write_journal.model import COPY_LIFETIME
 from memory_mcp.services.write_journal.undo import NO_COPY
 from tests.maintenance.sample_data import opened
 
-ALL = frozenset({"portals", "notes", "recall"})
+ALL = frozenset({"portals", "notes", "recall", "vault"})
 ALICE = Caller(LOCAL_USER, ALL_SCOPES, ALL, client="alice")
 MALLORY = Caller(LOCAL_USER, ALL_SCOPES, ALL, client="mallory")
 HIS = ReviewQuery(WriteQuery(client="mallory"))
@@ -133,6 +135,26 @@ def test_rows_come_back_to_a_table_that_has_other_columns_by_now(app: App) -> No
     assert rows_of(app, "SELECT * EXCEPT what FROM events WHERE what = 'a'") == [row]
     assert outcomes(undo(app)) == [("work/log/events", "delete", 1, 1, None)]
     assert values(app) == ["b"]
+
+
+def test_rows_that_were_undone_stay_away_when_everything_since_is_undone(app: App) -> None:
+    """Also when that undo was taken back and made again meanwhile."""
+    write(app, ALICE, "a")
+    write(app, MALLORY, "b")
+    first = undo(app)
+    assert outcomes(undo_newest(app, 2)) == []
+    take_back(app, first)
+    assert outcomes(undo_newest(app, 2)) == []
+    assert values(app) == ["a", "b"]
+    undo(app)
+    assert outcomes(undo_newest(app, 4)) == []
+    assert outcomes(undo_newest(app, 3)) == [("work/log/events", "restore", 1, 1, None)]
+    assert values(app) == ["a", "b"]
+
+
+def undo_newest(app: App, count: int) -> UndoReport:
+    page = app.write_review.writes(ALICE, ReviewQuery(), count).writes
+    return undo(app, ReviewQuery(ids=frozenset(one.id for one in page)))
 
 
 def test_single_writes_of_a_group_come_back(app: App) -> None:
@@ -340,7 +362,7 @@ def test_copies_expire_and_have_a_limit(app: App, monkeypatch: pytest.MonkeyPatc
         reports.append(undo(app))
     assert len(copies(app)) == 3
     by_age = sorted(copies(app), key=lambda path: path.stat().st_mtime_ns)
-    old = time.time() - (COPY_LIFETIME + timedelta(days=1)).total_seconds()
+    old = by_age[0].stat().st_mtime - (COPY_LIFETIME + timedelta(days=1)).total_seconds()
     os.utime(by_age[0], (old, old))
     assert left(take_back(app, reports[0])) == [(1, NO_COPY)]
     app.portals.rows.delete_expired_copies()
@@ -416,18 +438,59 @@ def test_an_engine_that_ends_meanwhile_neither_loses_nor_doubles_rows(
     assert values(app) == ["a", "b"]
 
 
-def test_a_copy_that_cannot_be_written_keeps_the_rows(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [Unavailable("The disk is full."), OSError(ENOSPC, "No space left on device")])
+def test_a_copy_that_cannot_be_written_keeps_the_rows_and_leaves_no_part_of_it(
+    app: App, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     write(app, MALLORY, "a")
+    app.vault.commit(MALLORY, new_session(MALLORY), NewMemory("vault", "key", "text"))
 
-    def fail(*_: Any) -> None:
-        raise Unavailable("The disk that this portal lies on is full. Free some space, and try again.")
+    def fail(engine: PortalEngine, table: str, marks: Any, path: Path) -> None:
+        path.write_text("begun")
+        raise error
 
     monkeypatch.setattr(storage, "copy_marked_rows", fail)
     report = app.write_review.undo(ALICE, HIS)
-    assert [one.undo.why for one in report.items] == [
-        "The disk that this portal lies on is full. Free some space, and try again."
-    ]
+    (why,) = (one.undo.why for one in report.items if one.family == "portals")
+    assert why
+    assert str(error.args[-1]) in why
+    assert (report.deleted, report.left, report.rows_deleted) == (1, 1, 0)
     assert values(app) == ["a"]
+    assert not copies(app)
+
+
+def test_rows_stay_if_those_of_another_write_cannot_be_put_back(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(app, MALLORY, "a")
+    undo(app)
+    write(app, MALLORY, "b")
+    page = app.write_review.writes(ALICE, ReviewQuery(), 2).writes
+    both = ReviewQuery(ids=frozenset(one.id for one in page))
+    with monkeypatch.context() as failing:
+        failing.setattr(storage, "restore_marked_rows", fail)
+        assert left(app.write_review.undo(ALICE, both)) == [(2, "The disk is full.")]
+    assert values(app) == ["b"]
+    report = undo(app, both)
+    assert (report.rows_deleted, report.rows_restored, values(app)) == (1, 1, ["a"])
+
+
+def fail(*_: Any) -> None:
+    raise Unavailable("The disk is full.")
+
+
+def test_two_undos_at_once_count_rows_once(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(app, MALLORY, "a")
+    write(app, ALICE, "b")
+    real, queries, earlier = UndoableRows.undo, [HIS], list[UndoReport]()
+
+    def undo_after_another(rows: UndoableRows, *given: Any) -> dict[int, int]:
+        if queries:
+            earlier.append(app.write_review.undo(ALICE, queries.pop()))
+        return real(rows, *given)
+
+    monkeypatch.setattr(UndoableRows, "undo", undo_after_another)
+    assert left(app.write_review.undo(ALICE, HIS)) == [(1, ROWS_GONE)]
+    assert earlier[0].rows_deleted == 1
+    assert take_back(app, earlier[0]).rows_restored == 1
 
 
 def test_a_confined_caller_undoes_its_namespace_only_and_needs_the_scopes(app: App) -> None:

@@ -87,6 +87,29 @@ def test_only_the_writes_after_another_writers_are_undone(app: App, session: Ses
     assert content_of(app) == ["account 2"]
 
 
+def test_what_was_undone_does_not_come_back_when_everything_since_is_undone(app: App, session: Session) -> None:
+    """Also when that undo was taken back and made again meanwhile."""
+    commit(app, session, "alice", "account 1")
+    commit(app, session, "mallory", "account 2")
+    first = app.write_review.undo(caller("alice"), MALLORY)
+    assert undo_newest(app, 2) == 0
+    assert content_of(app) == ["account 1"]
+    app.write_review.undo(caller("alice"), ReviewQuery(WriteQuery(undo_id=first.undo_id)))
+    assert undo_newest(app, 2) == 0
+    assert content_of(app) == ["account 2"]
+    app.write_review.undo(caller("alice"), MALLORY)
+    assert undo_newest(app, 4) == 0
+    assert content_of(app) == ["account 1"]
+    assert undo_newest(app, 5) == 1
+    assert content_of(app) == []
+
+
+def undo_newest(app: App, count: int) -> int:
+    page = app.write_review.writes(caller("alice"), ReviewQuery(), count).writes
+    report = app.write_review.undo(caller("alice"), ReviewQuery(ids=frozenset(one.id for one in page)))
+    return len(report.items)
+
+
 def test_a_graph_gets_back_its_rows_and_finds_them(app: App, session: Session) -> None:
     alice, mallory = caller("alice"), caller("mallory")
     app.graph.create_project(alice, session, "p", "")

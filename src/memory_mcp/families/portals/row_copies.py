@@ -2,14 +2,15 @@
 of its portal. It goes with the table and the portal, and expires."""
 
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
 from memory_mcp.engines.files import atomic_write
 from memory_mcp.engines.files.data_directory import make_private_folder
 from memory_mcp.engines.files.glob import find
+from memory_mcp.errors import Unavailable
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.services.write_journal.model import COPY_LIFETIME, MAX_COPY_BYTES
 
@@ -21,17 +22,25 @@ def path_of(folder: PortalFolder, table: str, undo_id: str) -> Path:
     return folder.path / FOLDER / f"{table}.{undo_id}{_ENDING}"
 
 
-def prepare(folder: PortalFolder, table: str, undo_id: str) -> Path:
-    """The path of a new copy, in a folder that exists."""
+@contextmanager
+def new_copy(folder: PortalFolder, table: str, undo_id: str) -> Iterator[Path]:
+    """The path of a copy that the block writes. It is on the disk after the block, and deleted if that fails. Raises
+    Unavailable."""
     path = path_of(folder, table, undo_id)
-    make_private_folder(path.parent)
-    return path
-
-
-def sync(path: Path) -> None:
-    """Wait until a copy is on the disk."""
-    atomic_write.sync(path)
-    atomic_write.sync(path.parent)
+    try:
+        make_private_folder(path.parent)
+        yield path
+        atomic_write.sync(path)
+        atomic_write.sync(path.parent)
+    except BaseException as exc:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        if isinstance(exc, OSError):
+            raise Unavailable(
+                f"No copy of the rows could be written ({exc.strerror}), so none was deleted. Free some space, or "
+                f"correct the permissions of {FOLDER}/ in the folder of the portal, and try again."
+            ) from exc
+        raise
 
 
 def is_there(path: Path, now: datetime) -> bool:

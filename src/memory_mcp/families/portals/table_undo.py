@@ -41,9 +41,18 @@ class _Steps:
         """Those for which there are rows."""
         delete = [one for one in self.delete if one.mark in found.counts]
         restore = [one for one in self.restore if one.undo_id in found.copies]
+        return self._only(delete, restore, found.why_none)
+
+    def done(self, rows: Mapping[int, int]) -> "_Steps":
+        """Those that changed rows, of which `rows` has the marks. Another undo may have come first."""
+        delete, restore = ([one for one in some if one.mark in rows] for some in (self.delete, self.restore))
+        return self._only(delete, restore)
+
+    def _only(self, delete: list[WriteRecord], restore: list[WriteRecord], why: str | None = None) -> "_Steps":
+        """Some of these steps. The others are left alone."""
         left = self.left.copy()
-        left[found.why_none or ROWS_GONE] += len(self.delete) - len(delete)
-        left[found.why_none or NO_COPY] += len(self.restore) - len(restore)
+        left[why or ROWS_GONE] += len(self.delete) - len(delete)
+        left[why or NO_COPY] += len(self.restore) - len(restore)
         return _Steps(delete, restore, left)
 
     def wanted(self) -> list[RowUndo]:
@@ -105,6 +114,7 @@ class TableUndo:
                 rows = {_mark(one): -(one.rows or 0) for one in possible.restore} | there.counts
             else:
                 rows = self._rows.undo(caller, uri, wanted)
+                possible = possible.done(rows)
         except AppError as exc:
             steps.fail(exc.public_message)
             return steps.outcomes(item, {}, None)
@@ -125,13 +135,15 @@ class TableUndo:
 
 
 def _add(steps: _Steps, history: Sequence[WriteRecord], numbers: Collection[int]) -> None:
-    """Add what undoes the chosen ones of the records about the rows of one write."""
-    last = history[-1]
-    if _is_undo(last):
-        if last.number in numbers:
-            steps.restore.append(last)
-    elif any(one.number in numbers and not _is_undo(one) for one in history) and last.rows:
+    """Add what undoes the chosen ones of the records about the rows of one write: an undo, if it is the last record, or
+    the write. If both are chosen, the first one counts."""
+    last, first = history[-1], next((one for one in history if one.number in numbers), None)
+    if first is None or _is_undo(first) != _is_undo(last):
+        return
+    if not _is_undo(last):
         steps.delete.append(last)
+    elif last.number in numbers:
+        steps.restore.append(last)
 
 
 def _is_undo(record: WriteRecord) -> bool:

@@ -69,14 +69,18 @@ class UndoableRows:
                     raise NotFound(TABLE_GONE)
                 with self._registry.changing(caller, folder, engine):
                     storage.drop_unfinished(engine)
-                    done = self._delete(caller, folder, engine, table, [one for one in steps if not one.copied_by])
-                    done |= self._restore(folder, engine, table, [one for one in steps if one.copied_by])
-                    self._record(caller, folder, table, steps, done)
+                    # Each is recorded at once. If the deletion fails after that, no row is lost.
+                    restore = [one for one in steps if one.copied_by]
+                    restored = self._restore(folder, engine, table, restore)
+                    self._record(caller, folder, table, restore, restored)
+                    delete = [one for one in steps if not one.copied_by]
+                    deleted = self._delete(caller, folder, engine, table, delete)
+                    self._record(caller, folder, table, delete, deleted)
         except EngineError as exc:
             raise _failed() from exc
         row_copies.delete_expired(self._registry.folder_of(caller.user), self._registry.now())
         self._report_deletion(caller, folder.address)
-        return {mark: abs(rows) for mark, rows in done.items()}
+        return {mark: abs(rows) for mark, rows in (restored | deleted).items()}
 
     def _delete(
         self, caller: Caller, folder: PortalFolder, engine: PortalEngine, table: str, steps: Sequence[RowUndo]
@@ -87,9 +91,8 @@ class UndoableRows:
         found = self._find(folder, engine, table, {one.mark for one in steps}, ())
         if found.counts:
             if found.is_copied:
-                path = row_copies.prepare(folder, table, str(caller.undo_id))
-                storage.copy_marked_rows(engine, table, found.counts, path)
-                row_copies.sync(path)
+                with row_copies.new_copy(folder, table, str(caller.undo_id)) as path:
+                    storage.copy_marked_rows(engine, table, found.counts, path)
             storage.delete_marked_rows(engine, table, found.counts)
         return {mark: -rows for mark, rows in found.counts.items()}
 

@@ -118,8 +118,9 @@ def _plan_one(
 ) -> Step | ItemUndo | None:
     """None if all of it is undone already, or there is nothing to do."""
     item, last = history[-1].item, history[-1]
-    current, undos, redone = _effective(history)
-    numbers = numbers.union(*(redone[number] for number in numbers & redone.keys()))
+    effect = _effective(history)
+    current, undos = effect.current, effect.undos
+    numbers = _effective_choice(history, effect, numbers)
     if last.number in undos and last.number in numbers:  # the undo itself is undone
         run_, earlier = [last], []
     else:
@@ -139,6 +140,15 @@ def _plan_one(
         return ItemUndo(item, "left", len(run_) + len(earlier), NO_COPY)
     why = _changed_by(current, earlier[-1]) if earlier else None
     return Step(item, run_[0], deletes, len(run_), len(earlier), why)
+
+
+def _effective_choice(history: Iterable[WriteRecord], effect: "_Effect", numbers: set[int]) -> set[int]:
+    """The chosen records, and the writes that stand again by a chosen undo of an undo. An undo is left out if a write
+    that it undid is chosen, too, and so is one that was taken back by another chosen one: both changed nothing."""
+    for one in history:
+        if one.number in numbers and one.undoes not in numbers:
+            numbers = numbers | effect.redone.get(one.number, set())
+    return {number for number in numbers if not any(past.number in numbers for past in effect.undos.get(number, ()))}
 
 
 def _undo_that_others_followed(
