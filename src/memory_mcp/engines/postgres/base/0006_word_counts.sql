@@ -36,7 +36,7 @@ END $$;
 
 ALTER TABLE word_totals ADD COLUMN changes bigint NOT NULL DEFAULT 0;  -- rows in word_changes
 
--- Words that no text contains any more are removed. The order of the words keeps two writers from a deadlock.
+-- Words that no text contains any more are removed. Writers of one tenant do not meet here: each holds the tenant's lock until its transaction ends.
 CREATE FUNCTION merge_word_changes(of_tenant text, of_name text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE unused text[];
 BEGIN
