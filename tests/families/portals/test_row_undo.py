@@ -332,6 +332,14 @@ def test_the_mark_is_no_column_that_people_see(app: App) -> None:
     assert MARK_COLUMN not in (app.settings.data_dir / "portals/work/log/portal.json").read_text()
 
 
+def test_a_natural_join_is_refused_as_it_would_compare_the_mark(app: App) -> None:
+    write(app, ALICE, "a", n=1)
+    write(app, ALICE, "a", table="others", m=2)
+    with pytest.raises(Invalid, match=r"JOIN … USING"):
+        rows_of(app, "SELECT * FROM events NATURAL JOIN others")
+    assert rows_of(app, "SELECT * FROM events JOIN others USING (what)") == [{"what": "a", "n": 1, "m": 2}]
+
+
 def test_a_table_with_a_column_of_that_name_is_written_as_it_is(app: App) -> None:
     write(app, ALICE, "a")
     engine = engine_of(app)
@@ -398,8 +406,10 @@ def test_one_import_into_several_tables_is_undone_in_those_that_are_chosen(app: 
     assert (values(app, "events", "mem://work/other"), values(app, "others", "mem://work/other")) == (["a"], [])
 
 
-def test_a_crash_before_the_record_loses_the_record_only(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of an undo, and of its undo: rows are never there twice."""
+def test_an_undo_that_ended_before_its_record_is_finished_by_the_next(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the undo of an undo: rows are never there twice."""
     write(app, MALLORY, "a")
     write(app, ALICE, "b")
     journal = app.portals.journal
@@ -413,6 +423,16 @@ def test_a_crash_before_the_record_loses_the_record_only(app: App, monkeypatch: 
     with monkeypatch.context() as crash:
         crash.setattr(journal, "record_undo", lambda *_: None)
         undo(app)
+    assert values(app) == ["b"]
+    finished = undo(app)
+    assert (finished.rows_deleted, values(app)) == (1, ["b"])
+    assert (take_back(app, finished).rows_restored, values(app)) == (1, ["a", "b"])
+
+
+def test_rows_that_a_person_deletes_after_an_undo_was_taken_back_stay_away(app: App) -> None:
+    write(app, MALLORY, "a")
+    take_back(app, undo(app))
+    app.portals.delete(ALICE, URI, "events", {"what": "a"}, confirm=False)
     assert left(undo(app)) == [(1, ROWS_GONE)]
 
 

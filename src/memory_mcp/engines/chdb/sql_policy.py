@@ -224,6 +224,7 @@ class _Inspection:
         look: Callable[[SyntaxNode], None] | None = {
             "ColumnsApplyTransformer": self._at_apply,
             "TableIdentifier": self._at_table,
+            "TableJoin": self._at_join,
             "Identifier": self._at_identifier,
             "QueryParameter": self._at_parameter,
             "DataType": self._at_type,
@@ -232,6 +233,11 @@ class _Inspection:
             self._at_function(node, is_table=key == "table_function")
         elif look:
             look(node)
+
+    def _at_join(self, node: SyntaxNode) -> None:
+        """NATURAL JOIN would also compare the hidden column, so it would find no rows."""
+        if node.get("is_natural"):
+            raise QueryRefused("NATURAL JOIN is not possible here. Name the columns: JOIN … USING (…).", "invalid")
 
     def _at_function(self, node: SyntaxNode, *, is_table: bool) -> None:
         name = node["name"]

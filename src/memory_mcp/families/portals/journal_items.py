@@ -92,21 +92,23 @@ class PortalJournal:
         """Record what an engine has confirmed. Never fails: it is written, whether or not that can be recorded."""
         self._record(caller, written, lambda tx: writes.WRITES.record(tx, caller, *written))
 
-    def record_undo(self, caller: Caller, written: Sequence[tuple[ItemWrite, int]]) -> None:
-        """The same for an undo: each write with the number of the record that it undoes."""
+    def record_undo(self, caller: Caller, written: Sequence[tuple[ItemWrite, int]]) -> bool:
+        """The same for an undo: each write with the number of the record that it undoes. Returns whether it
+        is recorded."""
 
         def record(tx: Write) -> None:
             for one, number in written:
                 writes.WRITES.record(tx, caller, one, undoes=number)
 
-        self._record(caller, [one for one, _ in written], record)
+        return self._record(caller, [one for one, _ in written], record)
 
-    def _record(self, caller: Caller, written: Sequence[ItemWrite], record: Callable[[Write], None]) -> None:
+    def _record(self, caller: Caller, written: Sequence[ItemWrite], record: Callable[[Write], None]) -> bool:
         if self._databases is None or not written:
-            return
+            return False
         try:
             with self._databases.database(caller.user).write() as tx:
                 record(tx)
+            return True
         except AppError as exc:
             writer = Writer(caller.source, caller.client, caller.key_id, caller.key_name)
             for one in written:
@@ -114,6 +116,7 @@ class PortalJournal:
                     *("A write is missing in the journal of portals: %s %s, %s rows, by %r. %s", one.item, one.action),
                     *(one.rows, str(writer), exc.message),
                 )
+            return False
 
     def origins(self, caller: Caller, refs: Sequence[str]) -> dict[str, str]:
         """Who wrote to each of these tables and portals. None are known while the journal cannot be read."""

@@ -1,5 +1,8 @@
 """Copies of rows that an undo has deleted, so that it can be taken back: a file for each undo and table, in the folder
-of its portal. It goes with the table and the portal, and expires."""
+of its portal. It goes with the table and the portal, and expires.
+
+Until the undo is recorded, its copy is pending. Where a pending copy has rows that the table lacks, the server ended
+after it had deleted them, and before it recorded that."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -16,17 +19,34 @@ from memory_mcp.services.write_journal.model import COPY_LIFETIME, MAX_COPY_BYTE
 
 FOLDER = "undone"
 _ENDING = ".native.zst"
+_PENDING = f".pending{_ENDING}"
 
 
-def path_of(folder: PortalFolder, table: str, undo_id: str) -> Path:
-    return folder.path / FOLDER / f"{table}.{undo_id}{_ENDING}"
+def find_copy(folder: PortalFolder, table: str, undo_id: str, now: datetime) -> Path | None:
+    """The copy of an undo, unless it has expired."""
+    paths = _path_of(folder, table, undo_id), _path_of(folder, table, undo_id, _PENDING)
+    return next((path for path in paths if _is_there(path, now)), None)
+
+
+def pending_copies(folder: PortalFolder, table: str, now: datetime) -> list[Path]:
+    return [path for path in find(folder.path / FOLDER, f"{table}.*{_PENDING}") if _is_there(path, now)]
+
+
+def keep(folder: PortalFolder, table: str, undo_id: str) -> None:
+    """The undo is recorded: its copy, if there is one, is no longer pending."""
+    with suppress(FileNotFoundError):
+        _path_of(folder, table, undo_id, _PENDING).rename(_path_of(folder, table, undo_id))
+
+
+def _path_of(folder: PortalFolder, table: str, undo_id: str, ending: str = _ENDING) -> Path:
+    return folder.path / FOLDER / f"{table}.{undo_id}{ending}"
 
 
 @contextmanager
 def new_copy(folder: PortalFolder, table: str, undo_id: str) -> Iterator[Path]:
-    """The path of a copy that the block writes. It is on the disk after the block, and deleted if that fails. Raises
-    Unavailable."""
-    path = path_of(folder, table, undo_id)
+    """The path of a pending copy that the block writes. It is on the disk after the block, and deleted if that fails.
+    Raises Unavailable."""
+    path = _path_of(folder, table, undo_id, _PENDING)
     try:
         make_private_folder(path.parent)
         yield path
@@ -43,8 +63,7 @@ def new_copy(folder: PortalFolder, table: str, undo_id: str) -> Iterator[Path]:
         raise
 
 
-def is_there(path: Path, now: datetime) -> bool:
-    """Whether there is such a copy that has not expired."""
+def _is_there(path: Path, now: datetime) -> bool:
     try:
         return path.stat().st_mtime >= (now - COPY_LIFETIME).timestamp()
     except FileNotFoundError:

@@ -1,6 +1,8 @@
 """The rows of writes that are to be undone, in the portals of this server."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from memory_mcp.caller import LOCAL_USER, Caller
 from memory_mcp.engines.portal_engine import EngineError, PortalEngine
@@ -33,9 +35,17 @@ class UndoableRows:
     def find(self, caller: Caller, uri: str, marks: Collection[int], undo_ids: Collection[str]) -> FoundRows:
         """The rows with these marks in a table, and the copies that these undos have kept of it. Raises Unavailable."""
         address = addresses.parse(uri)
+        table = str(address.table)
         try:
             folder = self._registry.existing(caller, address)
-            return self._find(folder, self._registry.engine(folder), str(address.table), marks, undo_ids)
+            engine = self._registry.engine(folder)
+            found = self._find(folder, engine, table, marks, undo_ids)
+            if found.why_none:
+                return found
+            pending = self._pending(folder, engine, table, set(marks) - found.counts.keys())
+            return replace(
+                found, counts=found.counts | {mark: n for rows in pending.values() for mark, n in rows.items()}
+            )
         except NotFound:
             return FoundRows(why_none=TABLE_GONE)
         except EngineError as exc:
@@ -53,8 +63,16 @@ class UndoableRows:
         return FoundRows(
             {mark: rows.count for mark, rows in found.items()},
             sum(rows.bytes for rows in found.values()),
-            [one for one in undo_ids if row_copies.is_there(row_copies.path_of(folder, table, one), now)],
+            [one for one in undo_ids if row_copies.find_copy(folder, table, one, now)],
         )
+
+    def _pending(
+        self, folder: PortalFolder, engine: PortalEngine, table: str, marks: Collection[int]
+    ) -> dict[Path, dict[int, int]]:
+        """The copies of rows that an undo deleted which ended before it was recorded, with how many each mark has."""
+        paths = row_copies.pending_copies(folder, table, self._registry.now()) if marks else []
+        found = {path: storage.copied_rows(engine, path, marks) for path in paths}
+        return {path: rows for path, rows in found.items() if rows}
 
     def undo(self, caller: Caller, uri: str, steps: Sequence[RowUndo]) -> dict[int, int]:
         """Delete rows or put them back, and record that. Returns how many rows of each mark, as far as there were any.
@@ -74,13 +92,23 @@ class UndoableRows:
                     restored = self._restore(folder, engine, table, restore)
                     self._record(caller, folder, table, restore, restored)
                     delete = [one for one in steps if not one.copied_by]
+                    self._put_back_pending(folder, engine, table, {one.mark for one in delete})
                     deleted = self._delete(caller, folder, engine, table, delete)
-                    self._record(caller, folder, table, delete, deleted)
+                    if self._record(caller, folder, table, delete, deleted):
+                        row_copies.keep(folder, table, str(caller.undo_id))
         except EngineError as exc:
             raise _failed() from exc
         row_copies.delete_expired(self._registry.folder_of(caller.user), self._registry.now())
         self._report_deletion(caller, folder.address)
         return {mark: abs(rows) for mark, rows in (restored | deleted).items()}
+
+    def _put_back_pending(self, folder: PortalFolder, engine: PortalEngine, table: str, marks: Collection[int]) -> None:
+        """Put back what an undo deleted that ended before its record: this undo deletes it again, and is recorded."""
+        missing = set(marks) - self._find(folder, engine, table, marks, ()).counts.keys()
+        for path, rows in self._pending(folder, engine, table, missing).items():
+            if wanted := missing & rows.keys():
+                storage.restore_marked_rows(engine, table, wanted, path, new_table_name())
+                missing -= wanted
 
     def _delete(
         self, caller: Caller, folder: PortalFolder, engine: PortalEngine, table: str, steps: Sequence[RowUndo]
@@ -106,21 +134,21 @@ class UndoableRows:
         marks = {one.mark for one in steps}
         there = self._find(folder, engine, table, marks, ()).counts
         for undo_id, wanted in _by_copy(steps).items():
-            path = row_copies.path_of(folder, table, undo_id)
+            path = row_copies.find_copy(folder, table, undo_id, self._registry.now())
             missing = wanted - there.keys()
-            if missing and row_copies.is_there(path, self._registry.now()):
+            if missing and path:
                 storage.restore_marked_rows(engine, table, missing, path, new_table_name())
         return self._find(folder, engine, table, marks, ()).counts
 
     def _record(
         self, caller: Caller, folder: PortalFolder, table: str, steps: Sequence[RowUndo], done: Mapping[int, int]
-    ) -> None:
+    ) -> bool:
         written: list[tuple[ItemWrite, int]] = [
             (table_write(folder.address, table, "updated", done[one.mark], one.mark), one.number)
             for one in steps
             if done.get(one.mark)
         ]
-        self._registry.journal_of_writes.record_undo(caller, written)
+        return self._registry.journal_of_writes.record_undo(caller, written)
 
 
 def _by_copy(steps: Sequence[RowUndo]) -> dict[str, set[int]]:

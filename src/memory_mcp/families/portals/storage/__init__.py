@@ -42,6 +42,7 @@ from memory_mcp.families.portals.storage.files import (
     uuid_columns,
 )
 from memory_mcp.families.portals.storage.marked_rows import (
+    copied_rows,
     copy_marked_rows,
     delete_marked_rows,
     marked_rows,
@@ -103,6 +104,7 @@ __all__ = [
     "changed_at",
     "checksum",
     "code_columns",
+    "copied_rows",
     "copy_marked_rows",
     "copy_rows",
     "count",

@@ -43,6 +43,15 @@ def copy_marked_rows(engine: PortalEngine, table: str, marks: Collection[int], p
     )
 
 
+def copied_rows(engine: PortalEngine, path: Path, marks: Collection[int]) -> dict[int, int]:
+    """How many rows such a file has of each of these marks; none of a mark that it does not have."""
+    rows = engine.rows(
+        f"SELECT {MARK_COLUMN} AS mark, count() AS count FROM {_file(path)} WHERE {_WITH_MARKS} GROUP BY mark",
+        {"marks": sorted(marks)},
+    )
+    return {int(row["mark"]): int(row["count"]) for row in rows}
+
+
 def delete_marked_rows(engine: PortalEngine, table: str, marks: Collection[int]) -> None:
     replace_table(engine, table, f"NOT {_WITH_MARKS}", {"marks": sorted(marks)})
 
@@ -50,7 +59,7 @@ def delete_marked_rows(engine: PortalEngine, table: str, marks: Collection[int])
 def restore_marked_rows(engine: PortalEngine, table: str, marks: Collection[int], path: Path, staged: str) -> None:
     """Put rows from such a file back: all of them or none. `staged` is the name of a table for them meanwhile. Columns
     that the table has got since have their defaults."""
-    file = f"file({literal(str(path))}, 'Native')"
+    file = _file(path)
     names = ", ".join(quote(row["name"]) for row in engine.rows(f"DESCRIBE TABLE {file}"))
     chosen = ", ".join(map(str, sorted(marks)))
     create_like(engine, staged, table)
@@ -64,3 +73,7 @@ def restore_marked_rows(engine: PortalEngine, table: str, marks: Collection[int]
         move_rows(engine, table, staged)
     finally:
         drop_table(engine, staged)
+
+
+def _file(path: Path) -> str:
+    return f"file({literal(str(path))}, 'Native')"
