@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pydantic_core import from_json
+from pydantic import TypeAdapter
 
 from memory_mcp.engines.transactions import Read
 from memory_mcp.families.graph.model import (
@@ -15,6 +15,7 @@ from memory_mcp.families.graph.storage.expressions import utc
 
 MAX_INLINE_CHARS = 20_000  # characters of observations that are read at once
 MAX_INLINE_RELATIONS = 50  # relations
+_LIST = TypeAdapter(list[Any])  # twice as fast as `json.loads`
 
 
 class PagedEntity(NamedTuple):
@@ -70,7 +71,7 @@ def _paged_entity(row: Sequence[Any]) -> PagedEntity | None:
     position, id_, name, kind, created, updated, observed, related = row
     if observed is None or related is None:
         return None
-    relations = from_json(related)
+    relations = _LIST.validate_json(related)
     length = len(name.encode())
     size = 200 + length + len(kind) + len(observed.encode()) + len(related.encode()) + len(relations) * (60 + length)
-    return PagedEntity(position, id_, name, kind, from_json(observed), created, updated, relations, size)
+    return PagedEntity(position, id_, name, kind, _LIST.validate_json(observed), created, updated, relations, size)
