@@ -100,7 +100,7 @@ def state(data_dir: Path, caller: Caller, *, portals: bool = False) -> dict[str,
         projects = app.graph.every_project(caller)
         return {
             "vault": list(app.vault.everything(caller)),
-            "notes": [(note, tags) for note, tags, _ in app.notes.transfer.everything(caller)],
+            "notes": list(app.notes.transfer.everything(caller)),
             "links": list(app.notes.transfer.every_link(caller)),
             "memory": app.stores.get(caller, "ours", "a/memory", include_expired=True),
             "graph": {one.name: list(app.graph.everything_of(caller, one)) for one in projects},

@@ -10,7 +10,7 @@ import yaml
 from memory_mcp.caller import ALL_SCOPES, Caller
 from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.families.graph.model import Entity, NewEntity, Relation
-from memory_mcp.families.notes.model import Author, NewNote
+from memory_mcp.families.notes.model import Author, NewNote, NoteQuery
 from memory_mcp.families.stores.folder_scan import MAX_FILE_BYTES
 from memory_mcp.maintenance.exports import Export
 from memory_mcp.maintenance.imports import read_export
@@ -48,7 +48,7 @@ def _check_files(out: Path) -> None:
     assert (out / "portals" / "tests" / "kept" / "events.csv").read_text() == '"id","what"\n1,"kept"\n2,"too"\n'
     assert (out / "portals" / "tests" / "kept" / "events.parquet").read_bytes()[:4] == b"PAR1"
     assert run("portal", "open", out / "portals" / "tests" / "kept.db").returncode == 0
-    for name in ("vault.jsonl", "links.jsonl", "projects.jsonl", "portals/"):
+    for name in ("vault.jsonl", "links.jsonl", "order.jsonl", "projects.jsonl", "portals/"):
         assert name in (out / "README.md").read_text()
 
 
@@ -89,16 +89,9 @@ def _check_equal(imported: Path, exported: Path) -> None:
 
 
 def shown(app: object) -> object:
-    """Notes without the fields that an export leaves out."""
+    """Notes in the order they were written, without the fields that an export leaves out."""
     found = app.notes.transfer.everything(LOCAL)  # type: ignore[attr-defined]  # an App
-    return sorted(
-        (
-            (vars(note) | {"importance": note.importance, "superseded_by": None, "tags": set(note.tags)})
-            | {"user_tags": [tag.name for tag in tags if tag.origin == "user"], "own": own}
-            for note, tags, own in found
-        ),
-        key=lambda note: str(note["id"]),
-    )
+    return [vars(one) | {"note": vars(one.note) | {"superseded_by": None, "tags": set(one.note.tags)}} for one in found]
 
 
 def graphs(app: object) -> object:
@@ -143,6 +136,71 @@ def test_a_note_survives_export_and_import(tmp_path: Path, content: str) -> None
         *(note.content, note.title, note.namespace, note.folder),
         *(note.tags, note.created_at),
     )
+
+
+def test_notes_are_imported_in_the_order_they_were_written(tmp_path: Path) -> None:
+    """Each with the note before it, whose words find it."""
+    with opened(tmp_path / "one") as app:
+        said = [app.notes.writer.create(LOCAL, Author(session_id="s"), NewNote(text)) for text in CONVERSATION]
+        app.notes.writer.create(LOCAL, Author(session_id="s"), NewNote("A place apart", namespace="other"))
+        Export(app.opened, LOCAL).run(tmp_path / "out")
+    with opened(tmp_path / "two") as app, opened(tmp_path / "one") as origin:
+        assert read_export(app.opened, LOCAL, tmp_path / "out").left_out == []
+        assert shown(app) == shown(origin)
+        [near] = app.notes.series.around(LOCAL, [said[1].id], 1).values()
+        assert [one.note.id for one in sorted(near, key=lambda one: one.distance)] == [note.id for note in said]
+        hits, _ = app.notes.reader.hits(LOCAL, NoteQuery("orchestra", mode="lexical"))
+        assert {hit.id for hit in hits} == {said[0].id, said[1].id}
+
+
+@pytest.mark.parametrize("namespace", ["order.jsonl", "Links.jsonl"])
+def test_a_namespace_may_be_called_like_a_file_of_an_export(tmp_path: Path, namespace: str) -> None:
+    with opened(tmp_path / "one") as app:
+        note = app.notes.writer.create(LOCAL, Author(), NewNote("text", namespace=namespace))
+        Export(app.opened, LOCAL).run(tmp_path / "out")
+    with opened(tmp_path / "two") as app:
+        assert read_export(app.opened, LOCAL, tmp_path / "out").left_out == []
+        assert app.notes.reader.read(LOCAL, note.id).namespace == namespace
+
+
+CONVERSATION = ("What about the orchestra?", "In Lisbon.", "A fine place.")
+
+
+@pytest.mark.parametrize(
+    ("order", "left_out"),
+    [
+        ([], []),  # of an older version
+        ([{"file": "../../x.md", "previous": None}, {"file": "default/nothing.md"}], []),
+        ([{"file": 1}, {"previous": None}, 7], ["notes/order.jsonl:1", "notes/order.jsonl:2", "notes/order.jsonl:3"]),
+    ],
+)
+def test_an_unusable_order_loses_no_note(tmp_path: Path, order: list[object], left_out: list[str]) -> None:
+    with opened(tmp_path / "one") as app:
+        for text in CONVERSATION:
+            app.notes.writer.create(LOCAL, Author(session_id="s"), NewNote(text))
+        Export(app.opened, LOCAL).run(tmp_path / "out")
+    (tmp_path / "out" / "notes" / "order.jsonl").write_text("\n".join(map(json.dumps, order)))
+    with opened(tmp_path / "two") as app:
+        taken = read_export(app.opened, LOCAL, tmp_path / "out")
+        found = list(app.notes.transfer.everything(LOCAL))
+    assert [one.path for one in taken.left_out] == left_out
+    assert sorted(one.note.content for one in found) == sorted(CONVERSATION)
+    assert {one.previous for one in found} == {None}
+
+
+def test_a_note_follows_only_a_note_of_its_namespace_that_came_before_it(tmp_path: Path) -> None:
+    with opened(tmp_path / "one") as app:
+        first, second = (app.notes.writer.create(LOCAL, Author(), NewNote(text)) for text in CONVERSATION[:2])
+        apart = app.notes.writer.create(LOCAL, Author(), NewNote("A place apart", namespace="other"))
+        Export(app.opened, LOCAL).run(tmp_path / "out")
+    order = tmp_path / "out" / "notes" / "order.jsonl"
+    lines = [json.loads(line) for line in order.read_text().splitlines()]
+    before = [second.id, apart.id, apart.id]  # a later one, one of another namespace, itself
+    order.write_text("\n".join(json.dumps(line | {"previous": id_}) for line, id_ in zip(lines, before, strict=True)))
+    with opened(tmp_path / "two") as app:
+        assert read_export(app.opened, LOCAL, tmp_path / "out").left_out == []
+        found = {one.note.id: one.previous for one in app.notes.transfer.everything(LOCAL)}
+    assert found == dict.fromkeys((first.id, second.id, apart.id))
 
 
 def test_existing_data_stays_unchanged(tmp_path: Path) -> None:

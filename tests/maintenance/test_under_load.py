@@ -131,7 +131,7 @@ def contents(data_dir: Path) -> dict[str, list[str]]:
     with opened(data_dir) as app:
         return {
             "vault": [memory.key for memory, _ in app.vault.everything(LOCAL)],
-            "notes": [note.title for note, _, _ in app.notes.transfer.everything(LOCAL)],
+            "notes": [one.note.title for one in app.notes.transfer.everything(LOCAL)],
             "stores": [path.stem for path in (data_dir / "stores" / "load").rglob("*.md")],
             "elsewhere": [path.stem for path in (data_dir / "elsewhere" / "local" / "away").rglob("*.md")],
             "graph": [one.name for one in app.graph.everything(LOCAL, "load") if isinstance(one, Entity)],

@@ -7,7 +7,7 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,9 +119,12 @@ class ImportFolder:
         self.result = ImportResult()
         self._seen: set[tuple[str, ...]] = set()
 
-    def files(self, *names: str) -> Iterator[Path]:
-        """The files in a folder and its subfolders, sorted. Each is reported when it is imported."""
-        found = sorted(path for path in self.path.joinpath(*names).rglob("*") if path.is_file())
+    def files(self, *names: str, first: Sequence[str] = ()) -> Iterator[Path]:
+        """The files in a folder and its subfolders: first these of them, as `shown` names them, in this order, then the
+        others, sorted. Each is reported when it is imported."""
+        ranks = {name: rank for rank, name in enumerate(first)}
+        found = [path for path in self.path.joinpath(*names).rglob("*") if path.is_file()]
+        found.sort(key=lambda path: (ranks.get(self.shown(path), len(ranks)), path))
         return track(found, "/".join(names), len(found), self.report_progress)
 
     def lines(self, *names: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -28,7 +28,7 @@ def write(data_dir: Path, *texts: str, user: str = LOCAL_USER) -> None:
 def texts(data_dir: Path, user: str = LOCAL_USER) -> set[str]:
     with open_app(_settings(data_dir), serving=False) as app:
         who = Caller(app.access.users.get(user).id, ALL_SCOPES, frozenset({"notes"}))
-        return {note.content for note, _, _ in app.notes.transfer.everything(who)}
+        return {one.note.content for one in app.notes.transfer.everything(who)}
 
 
 def _settings(data_dir: Path) -> settings.Settings:

@@ -81,7 +81,8 @@ def read(node: Node, id_: str) -> Note:
 def everything(node: Node) -> dict[str, str]:
     """Namespace and text of every note, by id."""
     with opened(node) as app:
-        return {note.id: f"{note.namespace}: {note.content}" for note, _, _ in app.notes.transfer.everything(ME)}
+        notes = [one.note for one in app.notes.transfer.everything(ME)]
+    return {note.id: f"{note.namespace}: {note.content}" for note in notes}
 
 
 def stamp(ms: int = 0) -> str:
@@ -336,8 +337,8 @@ def test_a_node_survives_any_answer(hub: HostileHub, tmp_path: Path, link: tuple
             done = app.sync.run(LOCAL_USER)
             assert done.refused == 0
             app.sync.status(LOCAL_USER)
-            for note, _, _ in app.notes.transfer.everything(ME):
-                app.notes.reader.read(ME, note.id, include_links=True)
+            for one in app.notes.transfer.everything(ME):
+                app.notes.reader.read(ME, one.note.id, include_links=True)
 
         goes_on()
 

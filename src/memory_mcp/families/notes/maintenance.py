@@ -21,29 +21,39 @@ from memory_mcp.families.maintenance import (
     write_lines,
     write_text,
 )
-from memory_mcp.families.notes.model import Note, Source, Tag
+from memory_mcp.families.notes.model import Note, Source
 from memory_mcp.families.notes.operations import Notes
 from memory_mcp.families.notes.schema import NOTES_FILE
 from memory_mcp.families.notes.storage.sync import namespaces
+from memory_mcp.families.notes.transfer import PortableNote
 from memory_mcp.services.search.ranking import DEFAULT_IMPORTANCE
 
-FOLDER, LINKS = "notes", "links.jsonl"
+FOLDER, LINKS, ORDER = "notes", "links.jsonl", "order.jsonl"
 _FAST_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 LINK_FIELDS = ("source_id", "target_id", "kind", "created_at")
 
 
 def _export(notes: Notes, target: ExportFolder) -> int:
-    count = 0
+    return write_lines(target.make(FOLDER) / ORDER, _write_files(notes, target))
+
+
+def _write_files(notes: Notes, target: ExportFolder) -> Iterator[dict[str, str | None]]:
+    """Write a file for each note. Returns, in the order they were written, each file and the id of the note before."""
     everything = notes.transfer.everything(target.caller)
-    for note, tags, has_own_title in target.track(everything, "notes", notes.transfer.count(target.caller)):
+    for one in target.track(everything, "notes", notes.transfer.count(target.caller)):
+        note = one.note
         folders = map(file_name, filter(None, note.folder.split("/")))
-        folder = target.make(FOLDER, file_name(note.namespace), *folders)
+        folder = target.make(FOLDER, _folder_name(note.namespace), *folders)
         path = folder / f"{file_name(note.title)}-{note.id[:8]}.md"
         if path.exists():
             path = folder / f"{file_name(note.title)}-{note.id}.md"
-        write_text(path, note_file(note, tags, has_own_title=has_own_title))
-        count += 1
-    return count
+        write_text(path, note_file(one))
+        yield {"file": path.relative_to(target.path / FOLDER).as_posix(), "previous": one.previous}
+
+
+def _folder_name(namespace: str) -> str:
+    name = file_name(namespace)
+    return f"{name}_" if name.casefold() in (LINKS, ORDER) else name
 
 
 def _export_links(notes: Notes, target: ExportFolder) -> int:
@@ -51,14 +61,15 @@ def _export_links(notes: Notes, target: ExportFolder) -> int:
     return write_lines(target.path / FOLDER / LINKS, target.track(found, "links"))
 
 
-def note_file(note: Note, tags: list[Tag], *, has_own_title: bool) -> str:
+def note_file(exported: PortableNote) -> str:
     """A note as a markdown file. `read_note` reverses it exactly."""
+    note = exported.note
     fields: dict[str, Any] = {
         "id": note.id,
-        "title": note.title if has_own_title else None,
+        "title": note.title if exported.has_own_title else None,
         "namespace": note.namespace,
         "folder": note.folder or None,
-        "tags": [tag.name for tag in tags if tag.origin == "user"] or None,
+        "tags": [*exported.user_tags] or None,
         "importance": note.importance,
         "metadata": note.metadata or None,
         "source": note.source,
@@ -83,15 +94,26 @@ def _dump(fields: dict[str, Any]) -> str:
 
 
 def _import(notes: Notes, source: ImportFolder) -> None:
-    """Import notes. A note is identified by its id."""
-    for path in source.files(FOLDER):
+    """Import notes in the order they were written, then those whose order is unknown. A note is identified by its
+    id."""
+    previous = dict(_previous_notes(source))
+    for path in source.files(FOLDER, first=tuple(previous)):
         if path.suffix != ".md":
             continue
         with source.one(source.shown(path)):
-            note, tags, has_own_title = read_note(read_small(path).decode())
-            is_new = notes.transfer.add(source.caller, note, tags, has_own_title=has_own_title, dry_run=source.dry_run)
-            is_new = source.is_first("note", note.id) and is_new
+            read = read_note(read_small(path).decode(), previous.get(source.shown(path)))
+            is_new = notes.transfer.add(source.caller, read, dry_run=source.dry_run)
+            is_new = source.is_first("note", read.note.id) and is_new
             source.result.count("notes", new=is_new)
+
+
+def _previous_notes(source: ImportFolder) -> Iterator[tuple[str, str | None]]:
+    """Each file of a note, in the order they were written, and the id of the note before it. Older exports do not say
+    that."""
+    for location, fields in source.lines(FOLDER, ORDER):
+        with source.one(location):
+            previous = text_of(fields, "previous") if fields.get("previous") is not None else None
+            yield f"{FOLDER}/{text_of(fields, 'file')}", previous
 
 
 def _import_links(notes: Notes, source: ImportFolder) -> None:
@@ -119,8 +141,8 @@ def _check_ends(notes: Notes, source: ImportFolder, source_id: str, target_id: s
             raise NotFound(f"there is no note {id_}")
 
 
-def read_note(text: str) -> tuple[Note, list[str], bool]:
-    """The note in a markdown file, the user's tags, and whether it has its own title. Raises ValueError."""
+def read_note(text: str, previous: str | None = None) -> PortableNote:
+    """The note in a markdown file; `previous` is the id of the note before it. Raises ValueError."""
     fields, content = _front_matter(text)
     now = precise_stamp(utc_now())
     source: Source = fields["source"] if fields.get("source") in get_args(Source) else "import"
@@ -145,7 +167,7 @@ def read_note(text: str) -> tuple[Note, list[str], bool]:
         superseded_by=None,
         version=max(1, int(fields.get("version", 1))),
     )
-    return note, tags, bool(fields.get("title"))
+    return PortableNote(note, tags, has_own_title=bool(fields.get("title")), previous=previous)
 
 
 def _front_matter(text: str) -> tuple[dict[str, Any], str]:

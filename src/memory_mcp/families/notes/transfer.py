@@ -1,7 +1,7 @@
 """Exports, imports and sync of notes."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from memory_mcp.caller import Caller
@@ -18,16 +18,26 @@ from memory_mcp.families.notes.storage.writes import WRITES, link_write, note_wr
 from memory_mcp.services.search_index import IndexFiles
 
 
+@dataclass(frozen=True)
+class PortableNote:
+    """A note as exports have it."""
+
+    note: Note
+    user_tags: Sequence[str]
+    has_own_title: bool
+    previous: str | None  # the id of the note written just before, in the same session or conversation
+
+
 class NoteTransfer:
     def __init__(self, files: IndexFiles, events: NoteEvents) -> None:
         self._files = files
         self._events = events
 
-    def everything(self, caller: Caller) -> Iterator[tuple[Note, list[Tag], bool]]:
-        """Every note, including archived ones, with its tags and whether it has its own title."""
+    def everything(self, caller: Caller) -> Iterator[PortableNote]:
+        """Every note, including archived ones, in the order they were written."""
         with self._db(caller).read() as tx:
             for stored in notes.everything(tx):
-                yield stored.note, notes.tags_of(tx, stored.seq), stored.has_own_title
+                yield _portable(tx, stored)
 
     def count(self, caller: Caller) -> int:
         """How many notes `everything` has."""
@@ -48,30 +58,18 @@ class NoteTransfer:
         with self._db(caller).read() as tx:
             return {note.origin.id: note for note in notes.imported(tx, format_)}
 
-    def add(
-        self, caller: Caller, note: Note, tags: Sequence[str], *, has_own_title: bool, dry_run: bool = False
-    ) -> bool:
-        """Store an imported note with its id, times and version number; `tags` are the user's. False, and nothing is
-        changed, if a note of this id exists or was deleted permanently. A note that came with an import which was
-        undone is restored. A dry run returns the same."""
+    def add(self, caller: Caller, imported: PortableNote, *, dry_run: bool = False) -> bool:
+        """Store an imported note with its id, times and version number. False, and nothing is changed, if a note of
+        this id exists or was deleted permanently. A note that came with an import which was undone is restored. A dry
+        run returns the same."""
+        note = imported.note
         transactions.check_text(note.content)
-        marks = markdown.marks(note.content)
-        all_tags = transactions.merged_tags(
-            tags, transactions.system_tags(Author(note.source, note.client), note.namespace), marks.tags
-        )
-        all_tags = transactions.with_archived_tag(all_tags) if note.archived else all_tags
-        note_to_add = replace(
-            note,
-            user_id=caller.user,
-            title=note.title if has_own_title else markdown.first_line(note.content),
-            tags=[tag.name for tag in all_tags],
-            metadata=transactions.checked_metadata(note.metadata),
-        )
+        transactions.checked_metadata(note.metadata)
         if dry_run:
             with self._db(caller).read() as tx:
                 return _undone_import(tx, note) is not None or not _exists_or_was_deleted(tx, note.id)
         with self._db(caller).write() as tx:
-            added = _add(tx, caller, note_to_add, all_tags, marks, has_own_title=has_own_title)
+            added = _add(tx, caller, imported)
         if added is None:
             return False
         stored, linking = added
@@ -104,10 +102,15 @@ class NoteTransfer:
         return self._files.of(caller.user).db
 
 
-def _add(
-    tx: Write, caller: Caller, note: Note, tags: list[Tag], marks: markdown.Marks, *, has_own_title: bool
-) -> tuple[Note, list[str]] | None:
+def _portable(tx: Read, stored: StoredNote) -> PortableNote:
+    user_tags = [tag.name for tag in notes.tags_of(tx, stored.seq) if tag.origin == "user"]
+    before = notes.ids_of(tx, [stored.previous]) if stored.previous is not None else []
+    return PortableNote(stored.note, user_tags, stored.has_own_title, before[0] if before else None)
+
+
+def _add(tx: Write, caller: Caller, imported: PortableNote) -> tuple[Note, list[str]] | None:
     """Returns the note and the ids of notes whose links changed. None if it exists or was deleted permanently."""
+    note = imported.note
     if undone := _undone_import(tx, note):
         linking = former_versions.restore(tx, undone, undone.note.version - 1)
         restored = transactions.existing(tx, note.id, None).note
@@ -115,14 +118,23 @@ def _add(
         return restored, linking
     if _exists_or_was_deleted(tx, note.id):
         return None
-    linking = _insert(tx, note, tags, marks, has_own_title=has_own_title)
+    added, linking = _insert(tx, caller, imported)
     WRITES.record(tx, caller, note_write(note.id, "created", note.version))
-    return note, linking
+    return added, linking
 
 
-def _insert(tx: Write, note: Note, tags: list[Tag], marks: markdown.Marks, *, has_own_title: bool) -> list[str]:
-    """Returns the ids of notes whose links changed."""
-    stored = notes.insert(tx, note, has_own_title=has_own_title, previous=None, session_id=None)
+def _insert(tx: Write, caller: Caller, imported: PortableNote) -> tuple[Note, list[str]]:
+    """Returns the note and the ids of notes whose links changed."""
+    marks = markdown.marks(imported.note.content)
+    tags = _all_tags(imported, marks)
+    note = replace(
+        imported.note,
+        user_id=caller.user,
+        title=imported.note.title if imported.has_own_title else markdown.first_line(imported.note.content),
+        tags=[tag.name for tag in tags],
+    )
+    previous = _seq_before(tx, imported)
+    stored = notes.insert(tx, note, has_own_title=imported.has_own_title, previous=previous, session_id=None)
     if note.archived or note.version != 1:
         notes.update(tx, stored)
     notes.set_referenced(tx, stored.seq, note.last_referenced_at)
@@ -132,7 +144,22 @@ def _insert(tx: Write, note: Note, tags: list[Tag], marks: markdown.Marks, *, ha
     index.index_words(tx, stored.seq)
     if not note.archived:
         index.QUEUE.add(tx, stored.seq)
-    return linking
+    return note, linking
+
+
+def _all_tags(imported: PortableNote, marks: markdown.Marks) -> list[Tag]:
+    author = Author(imported.note.source, imported.note.client)
+    of_system = transactions.system_tags(author, imported.note.namespace)
+    tags = transactions.merged_tags(imported.user_tags, of_system, marks.tags)
+    return transactions.with_archived_tag(tags) if imported.note.archived else tags
+
+
+def _seq_before(tx: Read, imported: PortableNote) -> int | None:
+    """The live note of its namespace that it was written after, if that is here."""
+    if imported.previous is None or imported.note.archived:
+        return None
+    before = notes.get(tx, imported.previous, imported.note.namespace)
+    return before.seq if before and not before.note.archived else None
 
 
 def _exists_or_was_deleted(tx: Read, id_: str) -> bool:
