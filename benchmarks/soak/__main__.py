@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def main() -> None:
             with running(serve_command(data_dir), log) as server:
                 soaked = asyncio.run(soak(server, data_dir, keys, options.seconds))
                 resting, kinds = server.memory_at_rest(), disk.kinds(data_dir)
-            after_run = at_rest_of(data_dir, kinds)
+            after_run = disk.AtRest(kinds, disk.history(data_dir))
             new_directory = fill_new_directory(data_dir, folder / "new", folder, log)
             at_rest = disk.DiskAtRest(after_run, new_directory, soaked.writes)
             empty.append(_measure_empty(log, short))
@@ -100,13 +100,7 @@ def fill_new_directory(data_dir: Path, new_directory: Path, scratch: Path, log: 
         disk.wait_for_vectors(new_directory)
         server.memory_at_rest()
         kinds = disk.kinds(new_directory)
-    return at_rest_of(new_directory, kinds)
-
-
-def at_rest_of(data_dir: Path, kinds: Mapping[str, int]) -> disk.AtRest:
-    """`kinds` were counted while its server was still there."""
-    history, note_index = (disk.tables_bytes(data_dir, tables) for tables in (disk.HISTORY, disk.NOTE_INDEX))
-    return disk.AtRest(kinds, history, note_index)
+    return disk.AtRest(kinds, disk.history(new_directory))
 
 
 async def search_once(server: Server, keys: dict[str, str]) -> None:

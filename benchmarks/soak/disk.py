@@ -2,8 +2,7 @@
 
 While clients work, logs, merges and files of vectors come and go in steps of MB. At rest nothing of that is left. The
 new directory imports what the first exports, so what the first has beyond that was leaked; but for the history, which
-an export leaves out, and which is held to a number of bytes for each write; and for the index of notes: an export does
-not say which note came before another, so imported notes have no second vector and no words of the note before.
+an export leaves out, and which is held to a number of bytes for each write.
 """
 
 import re
@@ -25,25 +24,21 @@ HISTORY = re.compile(
     r"(?:note|vault|graph|store|portal)_writes|note_versions|former_contents|sync_(?:fields|outbox|tombstones)"
 )
 
-NOTE_INDEX = re.compile(r"note_vectors|notes_words_\w+")
-
 
 @dataclass(frozen=True)
 class AtRest:
-    """Bytes on the disk of each kind of file, and how many of them are history and the index of notes."""
+    """Bytes on the disk of each kind of file, and how many of them are history."""
 
     kinds: Mapping[str, int]
     history: int
-    note_index: int = 0
 
     @property
     def total(self) -> int:
         return sum(self.kinds.values())
 
     @property
-    def memories(self) -> int:
-        """All the rest."""
-        return self.total - self.history - self.note_index
+    def without_history(self) -> int:
+        return self.total - self.history
 
 
 @dataclass(frozen=True)
@@ -63,9 +58,9 @@ def kinds(data_dir: Path) -> Counter[str]:
     return found
 
 
-def tables_bytes(data_dir: Path, tables: re.Pattern[str]) -> int:
-    """Bytes of these tables and of their indexes, in all databases. While no server has the files open."""
-    return sum(_bytes_in_file(path, tables) for path in _databases(data_dir))
+def history(data_dir: Path) -> int:
+    """Bytes of the tables that hold no memory, and of their indexes. While no server has the files open."""
+    return sum(map(_history_of_file, _databases(data_dir)))
 
 
 def copy_memories(data_dir: Path, new_directory: Path, scratch: Path, users: Iterable[str]) -> None:
@@ -102,12 +97,12 @@ def _databases(data_dir: Path) -> Iterator[Path]:
     yield from (path for path in data_dir.rglob("*.db") if "portals" not in path.relative_to(data_dir).parts)
 
 
-def _bytes_in_file(path: Path, tables: re.Pattern[str]) -> int:
+def _history_of_file(path: Path) -> int:
     with closing(_opened(path)) as connection:
         sizes = connection.execute(
             "SELECT tbl_name, sum(pgsize) FROM dbstat JOIN sqlite_schema USING (name) GROUP BY tbl_name"
         )
-        return sum(size for table, size in sizes if tables.fullmatch(table))
+        return sum(size for table, size in sizes if HISTORY.fullmatch(table))
 
 
 def _queued(path: Path) -> int:

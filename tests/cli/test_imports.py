@@ -119,6 +119,8 @@ def test_an_export_moves_from_one_user_to_another(tmp_path: Path, monkeypatch: p
     with pytest.raises(SystemExit) as left:
         command_line(["import", "memory-mcp", str(tmp_path / "out"), *into])
     assert not left.value.code
-    assert [work for work in progress if work[0] == "notes"] == [("notes", done, 4) for done in range(5)]  # and links
+    assert [work for work in progress if work[0] == "notes"] == [
+        ("notes", done, 5) for done in range(6)
+    ]  # and links and order
     assert ("graph", 2, 2) in progress
     assert json.loads(run("import", "mem0", str(MEM0), "--dry-run", "--json", *into).stdout)["skipped"] == 3
