@@ -141,16 +141,16 @@ def test_a_note_survives_export_and_import(tmp_path: Path, content: str) -> None
 def test_notes_are_imported_in_the_order_they_were_written(tmp_path: Path) -> None:
     """Each with the note before it, whose words find it."""
     with opened(tmp_path / "one") as app:
-        said = [app.notes.writer.create(LOCAL, Author(session_id="s"), NewNote(text)) for text in CONVERSATION]
+        written = [app.notes.writer.create(LOCAL, Author(session_id="s"), NewNote(text)) for text in CONVERSATION]
         app.notes.writer.create(LOCAL, Author(session_id="s"), NewNote("A place apart", namespace="other"))
         Export(app.opened, LOCAL).run(tmp_path / "out")
     with opened(tmp_path / "two") as app, opened(tmp_path / "one") as origin:
         assert read_export(app.opened, LOCAL, tmp_path / "out").left_out == []
         assert shown(app) == shown(origin)
-        [near] = app.notes.series.around(LOCAL, [said[1].id], 1).values()
-        assert [one.note.id for one in sorted(near, key=lambda one: one.distance)] == [note.id for note in said]
+        [near] = app.notes.series.around(LOCAL, [written[1].id], 1).values()
+        assert [one.note.id for one in sorted(near, key=lambda one: one.distance)] == [note.id for note in written]
         hits, _ = app.notes.reader.hits(LOCAL, NoteQuery("orchestra", mode="lexical"))
-        assert {hit.id for hit in hits} == {said[0].id, said[1].id}
+        assert {hit.id for hit in hits} == {written[0].id, written[1].id}
 
 
 @pytest.mark.parametrize("namespace", ["order.jsonl", "Links.jsonl"])

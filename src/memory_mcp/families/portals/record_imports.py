@@ -173,10 +173,8 @@ def _load_into(
             storage.create_like(engine, temporary, name)
             defaults = storage.defaults(engine, name)
             sure = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
-            storage.load_file(
-                *(stopping, temporary, str(path), format_, columns, read_as, sure, defaults),
-                *(inspected.converts_to_text, mark),
-            )
+            file = storage.TableFile(str(path), format_, columns, read_as, sure, defaults, inspected.converts_to_text)
+            storage.load_file(stopping, temporary, file, mark)
             count = storage.row_count(engine, temporary)
             source.check_amount(count, 0)  # the engine stops at a block of rows, not at a row
             _check_texts(stopping, path, format_, temporary, columns, types)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memory_mcp.caller import Caller
@@ -18,12 +18,25 @@ from memory_mcp.families.portals.journal_items import table_write
 from memory_mcp.families.portals.model import Column, NewColumn, Record, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, find_table
 from memory_mcp.families.portals.wider_types import Widened
+from memory_mcp.services.write_journal import Action
 
 MAX_COLUMNS = 10_000  # of a table
 MAX_NAMES_SHOWN = 5  # in a notice
 MAX_NOTICES = 20  # in an answer
 _BELOW_MILLISECONDS = re.compile(r"\.\d{3}\d*[1-9]")
 _MIN_CHARS_BELOW_MILLISECONDS = 24
+
+
+@dataclass(frozen=True)
+class _NewRecords:
+    """The records of a call, and where they go. The caller holds the portal's lock."""
+
+    caller: Caller
+    folder: PortalFolder
+    engine: PortalEngine
+    table: str
+    records: Sequence[Record]
+    mark: int | None  # that their rows get
 
 
 class RecordWriter:
@@ -42,70 +55,50 @@ class RecordWriter:
         if renamed:
             records = [{renamed.get(name, name): value for name, value in record.items()} for record in records]
         wanted = inference.wanted_columns(records, table, known)
-        widened, mark = _widened_columns(known, records), storage.new_mark(engine)
+        widened = _widened_columns(known, records)
+        new = _NewRecords(caller, folder, engine, table, records, storage.new_mark(engine))
         if wanted or widened or known is None:
-            widened = self._write_changing(caller, folder, engine, table, records, mark)
+            widened = self._write_changing(new)
         else:
-            rows = self._insert(engine, table, known, [], records, mark)
-            self._record(caller, folder, known, table, records, mark)
+            rows = self._insert(new, known, [])
+            self._record(new, known)
             folder.describe([replace(one, rows=rows) if one.name == table else one for one in tables])
             self._registry.report_change(caller, folder.address, list_changed=False)
         return [*renaming_notices(renamed), *map(str, widened), *_rounding(_types(known, wanted), records)]
 
-    def _write_changing(
-        self,
-        caller: Caller,
-        folder: PortalFolder,
-        engine: PortalEngine,
-        table: str,
-        records: Sequence[Record],
-        mark: int | None,
-    ) -> list[Widened]:
+    def _write_changing(self, new: _NewRecords) -> list[Widened]:
         """Write records that need a table, columns or types that the description lacks: the engine may have them."""
-        known = find_table(storage.tables(engine), table)
-        wanted = inference.wanted_columns(records, table, known)
+        known = find_table(storage.tables(new.engine), new.table)
+        wanted = inference.wanted_columns(new.records, new.table, known)
         _check_column_count(known, wanted)
-        with self._registry.changing(caller, folder, engine):
-            widened = _widened_columns(known, records)
+        with self._registry.changing(new.caller, new.folder, new.engine):
+            widened = _widened_columns(known, new.records)
             if known is not None and widened:
-                self._write_widened(folder, engine, known, wanted, widened, records, mark)
-                self._record(caller, folder, known, table, records, mark)
+                self._write_widened(new, known, wanted, widened)
+                self._record(new, known)
             else:
-                self._insert(engine, table, known, wanted, records, mark)
-                self._record(caller, folder, known, table, records, mark)
+                self._insert(new, known, wanted)
+                self._record(new, known)
                 if wanted:
-                    self._registry.record_schema(engine, table)
+                    self._registry.record_schema(new.engine, new.table)
         return widened
 
-    def _record(
-        self,
-        caller: Caller,
-        folder: PortalFolder,
-        known: Table | None,
-        table: str,
-        records: Sequence[Record],
-        mark: int | None,
-    ) -> None:
+    def _record(self, new: _NewRecords, known: Table | None) -> None:
         """Record who wrote what the engine has confirmed."""
-        write = table_write(folder.address, table, "updated" if known else "created", len(records), mark)
-        self._registry.journal_of_writes.record(caller, write)
+        action: Action = "updated" if known else "created"
+        write = table_write(new.folder.address, new.table, action, len(new.records), new.mark)
+        self._registry.journal_of_writes.record(new.caller, write)
 
     def _write_widened(
-        self,
-        folder: PortalFolder,
-        engine: PortalEngine,
-        known: Table,
-        wanted: Sequence[NewColumn],
-        widened: Sequence[Widened],
-        records: Sequence[Record],
-        mark: int | None,
+        self, new: _NewRecords, known: Table, wanted: Sequence[NewColumn], widened: Sequence[Widened]
     ) -> None:
         """Widen a copy of the table, which shares its files, write the records to it, and put it in place: all of that,
         or nothing, also if a process ends meanwhile."""
+        engine = new.engine
         check_not_rounded(engine, known, widened, "data")
         changed = _types(None, wanted) | {column.name: column.type for column in widened}
         types = _types(known, wanted) | changed
-        self._check_fit(engine, known.name, types, changed, records)
+        _check_fit(new, types, changed)
         storage.drop_unfinished(engine)
         staged = new_table_name()
         try:
@@ -114,55 +107,41 @@ class RecordWriter:
             storage.modify_columns(engine, staged, {column.name: column.type for column in widened})
             if wanted:
                 storage.add_columns(engine, staged, wanted)
-            storage.insert(engine, staged, records, mark)
+            storage.insert(engine, staged, new.records, new.mark)
             uuid = str(storage.table_uuid(engine, staged))
-            self._registry.rename_staged(folder, engine, [StagedTable(staged, uuid, known.name)])
+            self._registry.rename_staged(new.folder, engine, [StagedTable(staged, uuid, known.name)])
         except EngineError as exc:
-            raise _misfit(exc, types, records) from exc
+            raise _misfit(exc, types, new.records) from exc
         finally:
-            if not journal.exists(folder):  # if it exists, the next call puts the table in place
+            if not journal.exists(new.folder):  # if it exists, the next call puts the table in place
                 storage.drop_table(engine, staged)
 
-    def _insert(
-        self,
-        engine: PortalEngine,
-        table: str,
-        known: Table | None,
-        wanted: Sequence[NewColumn],
-        records: Sequence[Record],
-        mark: int | None,
-    ) -> int:
+    def _insert(self, new: _NewRecords, known: Table | None, wanted: Sequence[NewColumn]) -> int:
         """Insert into a table, created with the needed columns. If the records are refused, nothing is changed. Returns
         how many rows the table has now."""
         types = _types(known, wanted)
-        self._check_fit(engine, table, types, _types(None, wanted), records)
+        _check_fit(new, types, _types(None, wanted))
         if not types:
             raise Invalid("data: give at least one field, so that the table gets a column.", field="data")
         try:
-            with storage.widen_table(engine, table, known, wanted):
-                return storage.insert(engine, table, records, mark)
+            with storage.widen_table(new.engine, new.table, known, wanted):
+                return storage.insert(new.engine, new.table, new.records, new.mark)
         except EngineError as exc:
-            raise _misfit(exc, types, records) from exc
+            raise _misfit(exc, types, new.records) from exc
 
-    def _check_fit(
-        self,
-        engine: PortalEngine,
-        table: str,
-        types: Mapping[str, str],
-        changed: Mapping[str, str],
-        records: Sequence[Record],
-    ) -> None:
-        """Raises Invalid for values of new and changed columns that the engine would change: the others are checked by
-        then. Raises it, too, if the key is missing."""
-        for name, kind in changed.items():
-            number = inference.first_unfit([record.get(name) for record in records], kind)
-            if number is not None:
-                raise _refused(name, number, records[number][name], kind)
-        has_key = KEY in types and not types[KEY].startswith(("Nullable", "Array", "JSON"))
-        if has_key and any(record.get(KEY) is None for record in records):
-            is_filled_in = table in inference.WELL_KNOWN or storage.has_default(engine, table, KEY)
-            if not is_filled_in:
-                raise Invalid(f"data: every record of {table!r} needs an {KEY!r}.", field="data")
+
+def _check_fit(new: _NewRecords, types: Mapping[str, str], changed: Mapping[str, str]) -> None:
+    """Raises Invalid for values of new and changed columns that the engine would change: the others are checked by
+    then. Raises it, too, if the key is missing."""
+    for name, kind in changed.items():
+        number = inference.first_unfit([record.get(name) for record in new.records], kind)
+        if number is not None:
+            raise _refused(name, number, new.records[number][name], kind)
+    has_key = KEY in types and not types[KEY].startswith(("Nullable", "Array", "JSON"))
+    if has_key and any(record.get(KEY) is None for record in new.records):
+        is_filled_in = new.table in inference.WELL_KNOWN or storage.has_default(new.engine, new.table, KEY)
+        if not is_filled_in:
+            raise Invalid(f"data: every record of {new.table!r} needs an {KEY!r}.", field="data")
 
 
 def _types(known: Table | None, wanted: Sequence[NewColumn]) -> dict[str, str]:

@@ -32,6 +32,7 @@ from memory_mcp.families.portals.storage.file_checks import (
 )
 from memory_mcp.families.portals.storage.files import (
     SAMPLE_ROWS,
+    TableFile,
     code_columns,
     date_columns,
     file_columns,
@@ -96,6 +97,7 @@ __all__ = [
     "STAGED_PREFIX",
     "UNKNOWN_TABLE",
     "Condition",
+    "TableFile",
     "add_columns",
     "add_marks",
     "adopt_restored",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from memory_mcp.engines.chdb.frames import MARK_COLUMN
 from memory_mcp.engines.chdb.parameters import literal
@@ -116,39 +117,38 @@ def code_columns(engine: PortalEngine, path: str, columns: Mapping[str, str]) ->
     return {name for number, name in enumerate(numbers) if row[f"c{number}"]}
 
 
-def load_file(
-    engine: PortalEngine,
-    table: str,
-    path: str,
-    format_: str,
-    columns: Mapping[str, str],
-    types: Mapping[str, str],
-    sure: Collection[str],
-    defaults: Mapping[str, str],
-    converts_to_text: bool = False,
-    mark: int | None = None,
-) -> None:
-    """Read a file into an empty table. Its rows get the mark, if there is one.
+@dataclass(frozen=True)
+class TableFile:
+    """A file, and how its columns become those of a table."""
 
-    `columns` has the table's column for each of the file's, `types` the type that each is read as; `sure` are those
-    whose type the file itself states. `defaults` are the values for columns of the table where the file has none; a
-    missing key without a default is refused. `converts_to_text`: numbers and booleans of JSON may become texts.
-    """
+    path: str
+    format: str
+    columns: Mapping[str, str]  # the table's column for each of the file's
+    types: Mapping[str, str]  # that each is read as
+    sure: Collection[str]  # those whose type the file itself states
+    defaults: Mapping[str, str]  # the values for columns of the table where the file has none
+    converts_to_text: bool  # whether numbers and booleans of JSON may become texts
+
+
+def load_file(engine: PortalEngine, table: str, file: TableFile, mark: int | None) -> None:
+    """Read a file into an empty table. A missing key without a default is refused. The rows get the mark, if there is
+    one."""
+    types = file.types
     # The engine wraps what is too wide, and takes null for zero.
-    wide = {name: types[name] if name in sure else _WHOLE.sub("Int256", types[name]) for name in columns}
-    for name, target in columns.items():
-        if (target == KEY or target in defaults) and not types[name].startswith(("Nullable", "Array", "JSON")):
+    wide = {name: types[name] if name in file.sure else _WHOLE.sub("Int256", types[name]) for name in file.columns}
+    for name, target in file.columns.items():
+        if (target == KEY or target in file.defaults) and not types[name].startswith(("Nullable", "Array", "JSON")):
             wide[name] = f"Nullable({wide[name]})"
-    structure = literal(", ".join(f"{quote(name)} {wide[name]}" for name in columns))
+    structure = literal(", ".join(f"{quote(name)} {wide[name]}" for name in file.columns))
     chosen = ", ".join(
-        _column_value(name, wide[name], types[name], defaults.get(target), is_text=format_ == "parquet")
-        for name, target in columns.items()
+        _column_value(name, wide[name], types[name], file.defaults.get(target), is_text=file.format == "parquet")
+        for name, target in file.columns.items()
     )
-    strict = {**STRICT_SETTINGS, **(CONVERTING_SETTINGS if converts_to_text else {})}
+    strict = {**STRICT_SETTINGS, **(CONVERTING_SETTINGS if file.converts_to_text else {})}
     settings = ", ".join(
         f"{name} = {value}" for name, value in strict.items() if name != "input_format_skip_unknown_fields"
     )
-    into, marks = ", ".join(map(quote, columns.values())), ""
+    into, marks = ", ".join(map(quote, file.columns.values())), ""
     if mark is not None:
         into, chosen, marks = f"{into}, {MARK_COLUMN}", f"{chosen}, {mark}", f", {ALLOW_MARKS}"
     fill_table(
@@ -157,7 +157,7 @@ def load_file(
         f"""
         INSERT INTO {quote(table)} ({into})
         SETTINGS {settings}{marks}, date_time_input_format = 'best_effort', date_time_overflow_behavior = 'throw'
-        SELECT {chosen} FROM file({literal(path)}, '{FORMATS[format_]}', {structure})
+        SELECT {chosen} FROM file({literal(file.path)}, '{FORMATS[file.format]}', {structure})
         """,
     )
 
