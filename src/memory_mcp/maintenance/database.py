@@ -244,13 +244,15 @@ class _CheckedCell:
             return []
         with self.content.write() as everything:
             tx = everything.written_rows(unit.kind.tables, unit.tenant)
-            if unit.kind.is_indexed(tx):
+            is_indexed = unit.kind.is_indexed(tx)
+            if is_indexed and catalog.has_exact_counts(tx, unit.kind.tables):
                 return []
             if repair:
                 catalog.clear_words(tx, unit.kind.tables)
                 unit.kind.rebuild_index(tx)
                 catalog.merge_word_changes(tx, unit.kind.tables)
-        problem = _problem("index", f"{self.prefix}{unit.name}", "its full-text index is not complete")
+        what = "its counts of words differ from its texts" if is_indexed else "its full-text index is not complete"
+        problem = _problem("index", f"{self.prefix}{unit.name}", what)
         return [replace(problem, state="repaired" if repair else "problem", repairable=True)]
 
 

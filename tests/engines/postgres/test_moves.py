@@ -246,6 +246,26 @@ def test_the_doctor_fills_an_incomplete_full_text_index(filled: Path, postgres_u
         assert connection.execute("SELECT sum(texts) > 0 FROM memory.word_counts").fetchone() == (True,)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE memory.word_counts SET texts = texts + 1 WHERE word = (SELECT min(word) FROM memory.word_counts)",
+        "DELETE FROM memory.word_counts WHERE word = (SELECT min(word) FROM memory.word_counts)",
+        "UPDATE memory.word_totals SET tokens = tokens + 1",
+    ],
+)
+def test_the_doctor_counts_words_again(filled: Path, postgres_url: str, tmp_path: Path, damage: str) -> None:
+    run("migrate", "--to", postgres_url, "--data-dir", str(filled))
+    arguments = ("doctor", "--data-dir", str(tmp_path / "any"), "--database-url", postgres_url)
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(damage.encode())
+    repaired = run(*arguments, "--repair")["findings"]
+    assert {(one["state"], one["message"]) for one in repaired} == {
+        ("repaired", "its counts of words differ from its texts")
+    }
+    assert run(*arguments)["findings"] == []
+
+
 def test_every_table_of_a_file_is_moved_or_derived(filled: Path, postgres_url: str, tmp_path: Path) -> None:
     from memory_mcp.engines.postgres.catalog import copied_tables
 

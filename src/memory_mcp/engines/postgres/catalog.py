@@ -34,6 +34,20 @@ _INVALID_INDEXES = """
     JOIN pg_class AS c ON c.oid = i.indexrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE starts_with(n.nspname, 'memory') AND NOT (i.indisvalid AND i.indisready)
 """
+_WRONG_COUNTS = """
+    WITH texts AS (SELECT length, tsvector_to_array(words) AS words FROM {view}),
+    counted (word, texts) AS (
+        SELECT word, texts FROM word_counts WHERE name = :name
+        UNION ALL
+        SELECT unnest(tsvector_to_array(words)), texts FROM word_changes WHERE name = :name
+        UNION ALL
+        SELECT unnest(words), -1 FROM texts
+    )
+    SELECT 1 WHERE EXISTS (SELECT 1 FROM counted GROUP BY word HAVING sum(texts) <> 0)
+        OR (SELECT count(*) FROM texts) <> (SELECT coalesce(sum(texts), 0) FROM word_totals WHERE name = :name)
+        OR (SELECT coalesce(sum(length), 0) FROM texts)
+            <> (SELECT coalesce(sum(tokens), 0) FROM word_totals WHERE name = :name)
+"""
 UNPROTECTED_TABLES = """
     SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attname = 'tenant'
@@ -100,6 +114,14 @@ def has_rows(tx: Read, tables: TableSet) -> bool:
 
 def invalid_indexes(tx: Read) -> list[str]:
     return [name for (name,) in tx.all(_INVALID_INDEXES)]
+
+
+def has_exact_counts(tx: Read, tables: TableSet) -> bool:
+    """Whether the stored counts of words and texts are those of the full-text indexes."""
+    return not any(
+        tx.all(_WRONG_COUNTS.format(view=table.removesuffix("_rows")), {"name": table})
+        for table in _word_tables(tx, tables)
+    )
 
 
 def clear_words(tx: Read, tables: TableSet) -> None:
