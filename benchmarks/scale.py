@@ -59,15 +59,15 @@ def main() -> None:
     print(introduction())
     with running_server(is_durable=True) as url, tempfile.TemporaryDirectory() as folder:
         empty(url)
-        where = Settings(data_dir=Path(folder), families=("notes",), database_url=url)
-        with open_app(where, serving=False) as app:
+        settings = Settings(data_dir=Path(folder), families=("notes",), database_url=url)
+        with open_app(settings, serving=False) as app:
             seeded.fill(app.notes._files.of(LOCAL_USER).db, chosen.notes)
             _add_users(url, chosen.users)
             _print_sizes(url, chosen.notes, chosen.users)
             _print_calls(app, url, chosen.calls)
             _print_memory(url)
         empty(url)
-        with open_app(where, serving=False) as app:
+        with open_app(settings, serving=False) as app:
             _print_growth(app, url, [int(count) for count in chosen.tenants.split(",")], chosen.calls)
 
 
@@ -91,16 +91,16 @@ def _print_growth(app: App, url: str, counts: list[int], calls: int) -> None:
                 lambda n: app.notes.reader.hits(CALLER, NoteQuery(questions[n], mode="lexical")),
                 lambda _: app.notes.writer.create(WRITER, Author(), NewNote(next(notes).content)),
             ):
-                _times(work, min(calls, 10))  # connections, plans and the copy of vectors
+                _measure(work, min(calls, 10))  # opens connections, plans statements and copies vectors
                 started = processor()
-                _times(work, calls)
+                _measure(work, calls)
                 costs.append(f"{(processor() - started) / calls * 1000:.2f}")
             rows.append((str(count), str(count * NOTES_EACH), *costs))
     print_table("Growth", rows)
 
 
-def _add_tenants(url: str, first: int, count: int) -> None:
-    """Copies of the local user's notes for further tenants."""
+def _add_tenants(url: str, existing: int, wanted: int) -> None:
+    """Add tenants, each with a copy of the local user's notes, until there are as many as wanted."""
     with psycopg.connect(url, autocommit=True, options="-c session_replication_role=replica") as connection:
         for table, columns in connection.execute(COPIED_TABLES).fetchall():
             connection.execute(
@@ -109,7 +109,7 @@ def _add_tenants(url: str, first: int, count: int) -> None:
                 SELECT 'tenant' || n, {columns} FROM {table}, generate_series(%s::int, %s::int) AS n
                 WHERE tenant = 'local'
                 """.encode(),
-                (first, count - 1),
+                (existing, wanted - 1),
             )
 
 
@@ -183,23 +183,23 @@ def _print_calls(app: App, url: str, count: int) -> None:
         ("memory_search, lexical", lambda n: app.notes.reader.hits(CALLER, NoteQuery(questions[n], mode="lexical"))),
         ("memory_create", lambda _: app.notes.writer.create(CALLER, Author(), NewNote(next(notes).content))),
         ("a rate limit counted", lambda _: app.access.limits.take("user", 1_000_000)),
-        ("a key checked, not from memory", partial(_check_again, app, key)),
+        ("a key checked, not from memory", partial(_check_key_again, app, key)),
     ):
-        _times(work, min(count, 10))  # connections, plans and the copy of vectors
+        _measure(work, min(count, 10))  # opens connections, plans statements and copies vectors
         with processor_of(url) as processor:
             started = processor()
-            elapsed, of_server = _times(work, count)
+            elapsed, of_server = _measure(work, count)
             whole = (processor() - started) / count * 1000
         rows.append((label, f"{elapsed:.2f}", f"{of_server:.2f}", f"{whole - of_server:.2f}"))
     print_table("Time", rows)
 
 
-def _check_again(app: App, key: str, _: int) -> None:
+def _check_key_again(app: App, key: str, _: int) -> None:
     app.access.keys.forget(LOCAL_USER)
     app.access.keys.check(key)
 
 
-def _times(work: Callable[[int], object], count: int) -> tuple[float, float]:
+def _measure(work: Callable[[int], object], count: int) -> tuple[float, float]:
     """Elapsed and processor time of one call, in ms."""
     start, processor = time.perf_counter(), time.process_time()
     for number in range(count):

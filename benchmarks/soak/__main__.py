@@ -64,7 +64,7 @@ def main() -> None:
             with running(serve_command(data_dir), log) as server:
                 soaked = asyncio.run(soak(server, data_dir, keys, options.seconds))
                 resting, kinds = server.memory_at_rest(), disk.kinds(data_dir)
-            after_run = disk.AtRest(kinds, disk.history(data_dir))
+            after_run = disk.AtRest(kinds, disk.history_bytes(data_dir))
             new_directory = fill_new_directory(data_dir, folder / "new", folder, log)
             at_rest = disk.DiskAtRest(after_run, new_directory, soaked.writes)
             empty.append(_measure_empty(log, short))
@@ -76,7 +76,7 @@ def main() -> None:
             hub.link(folder / "second")
             synced, unsynced = compare_nodes(data_dir, folder / "second", soaked.visitors)
         complaints = report.complaints(log)
-    is_flat = report.print_run(soaked, empty, found, synced, memory, at_rest)
+    has_met_goals = report.print_run(soaked, empty, found, synced, memory, at_rest)
     failures = {
         "Failed": [*soaked.failed, *failed],
         "Lost": found.lost,
@@ -87,12 +87,12 @@ def main() -> None:
     print(f"\n{time.monotonic() - started:.0f} s in all, {load()} at the end")
     if options.chart:
         report.CHART.write_text(report.chart(soaked), encoding="utf-8")
-    if any(failures.values()) or not is_flat:
+    if any(failures.values()) or not has_met_goals:
         sys.exit(1)
 
 
 def fill_new_directory(data_dir: Path, new_directory: Path, scratch: Path, log: Path) -> disk.AtRest:
-    """Bytes of a data directory that got the memories of another, at rest."""
+    """Fill a new data directory with the memories of another. Returns what it takes on the disk at rest."""
     keys = make_keys(new_directory)
     disk.copy_memories(data_dir, new_directory, scratch, USERS)
     with running(serve_command(new_directory), log) as server:
@@ -100,7 +100,7 @@ def fill_new_directory(data_dir: Path, new_directory: Path, scratch: Path, log: 
         disk.wait_for_vectors(new_directory)
         server.memory_at_rest()
         kinds = disk.kinds(new_directory)
-    return disk.AtRest(kinds, disk.history(new_directory))
+    return disk.AtRest(kinds, disk.history_bytes(new_directory))
 
 
 async def search_once(server: Server, keys: dict[str, str]) -> None:

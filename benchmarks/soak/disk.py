@@ -1,8 +1,8 @@
 """What a data directory takes on the disk at rest, next to a new one with the same memories.
 
 While clients work, logs, merges and files of vectors come and go in steps of MB. At rest nothing of that is left. The
-new directory imports what the first exports, so what the first has beyond that was leaked; but for the history, which
-an export leaves out, and which is held to a number of bytes for each write.
+new directory imports what the first exports, so what the first has beyond that was leaked. History is the exception:
+an export leaves it out, so it has a goal of its own, a number of bytes for each write.
 """
 
 import re
@@ -43,7 +43,7 @@ class AtRest:
 
 @dataclass(frozen=True)
 class DiskAtRest:
-    """What the first has beyond the second was leaked."""
+    """What the directory of the run has beyond the new one was leaked."""
 
     after_run: AtRest
     new_directory: AtRest  # with the same memories
@@ -58,9 +58,9 @@ def kinds(data_dir: Path) -> Counter[str]:
     return found
 
 
-def history(data_dir: Path) -> int:
+def history_bytes(data_dir: Path) -> int:
     """Bytes of the tables that hold no memory, and of their indexes. While no server has the files open."""
-    return sum(map(_history_of_file, _databases(data_dir)))
+    return sum(map(_history_bytes_of, _databases(data_dir)))
 
 
 def copy_memories(data_dir: Path, new_directory: Path, scratch: Path, users: Iterable[str]) -> None:
@@ -97,8 +97,8 @@ def _databases(data_dir: Path) -> Iterator[Path]:
     yield from (path for path in data_dir.rglob("*.db") if "portals" not in path.relative_to(data_dir).parts)
 
 
-def _history_of_file(path: Path) -> int:
-    with closing(_opened(path)) as connection:
+def _history_bytes_of(path: Path) -> int:
+    with closing(_open(path)) as connection:
         sizes = connection.execute(
             "SELECT tbl_name, sum(pgsize) FROM dbstat JOIN sqlite_schema USING (name) GROUP BY tbl_name"
         )
@@ -106,10 +106,10 @@ def _history_of_file(path: Path) -> int:
 
 
 def _queued(path: Path) -> int:
-    with closing(_opened(path)) as connection:
+    with closing(_open(path)) as connection:
         [[count]] = connection.execute("SELECT count(*) FROM embed_queue")
         return int(count)
 
 
-def _opened(path: Path) -> apsw.Connection:
+def _open(path: Path) -> apsw.Connection:
     return apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)

@@ -90,8 +90,7 @@ def print_run(
     _print_calls(soaked)
     _print_speed(soaked, empty)
     _print_kept(soaked, found, synced)
-    is_flat = _print_growth(soaked)
-    are_met = (is_flat, _print_memory_at_rest(memory), _print_disk(disk))
+    are_met = (_print_growth(soaked), _print_memory_at_rest(memory), _print_disk(disk))
     return all(are_met)
 
 

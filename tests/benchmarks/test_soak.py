@@ -62,5 +62,5 @@ def test_history_is_the_tables_that_no_export_has(tmp_path: Path) -> None:
             connection.execute(f"CREATE TABLE {table} (text TEXT); CREATE INDEX of_{table} ON {table} (text)")
             connection.executemany(f"INSERT INTO {table} VALUES (?)", [(f"{row:0>4000}",) for row in range(rows)])
         connection.close()
-    history = disk.history(tmp_path)
+    history = disk.history_bytes(tmp_path)
     assert 75 * 4000 * 2 * 2 < history < 1.2 * 75 * 4096 * 2 * 2

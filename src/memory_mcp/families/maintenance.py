@@ -120,8 +120,8 @@ class ImportFolder:
         self._seen: set[tuple[str, ...]] = set()
 
     def files(self, *names: str, first: Sequence[str] = ()) -> Iterator[Path]:
-        """The files in a folder and its subfolders: first these of them, as `shown` names them, in this order, then the
-        others, sorted. Each is reported when it is imported."""
+        """The files in a folder and its subfolders: first those in `first` (by the names that `shown` gives, in this
+        order), then the others, sorted. Each is reported when it is imported."""
         ranks = {name: rank for rank, name in enumerate(first)}
         found = [path for path in self.path.joinpath(*names).rglob("*") if path.is_file()]
         found.sort(key=lambda path: (ranks.get(self.shown(path), len(ranks)), path))
@@ -134,16 +134,16 @@ class ImportFolder:
             count = ProgressCount(self.shown(path), Bytes(path.stat().st_size), self.report_progress)
             for number, line in enumerate(compressed.lines(file), start=1):
                 count.add(len(line))
-                place = f"{self.shown(path)}:{number}"
-                with self.one(place):
+                location = f"{self.shown(path)}:{number}"
+                with self.one(location):
                     fields = json.loads(line.decode())
                     if not isinstance(fields, dict):
                         raise Invalid("it is not a JSON object")
-                    yield place, fields
+                    yield location, fields
 
-    def one(self, place: str) -> AbstractContextManager[None]:
+    def one(self, location: str) -> AbstractContextManager[None]:
         """A block that imports one of many memories. If it fails, that memory is listed as left out."""
-        return _LeaveOutOnError(self.result, place)
+        return _LeaveOutOnError(self.result, location)
 
     def is_first(self, *thing: str) -> bool:
         """Whether it is the first of its name in this export."""
@@ -159,17 +159,17 @@ class ImportFolder:
 
 
 class _LeaveOutOnError(AbstractContextManager[None]):
-    def __init__(self, result: ImportResult, place: str) -> None:
+    def __init__(self, result: ImportResult, location: str) -> None:
         self._result = result
-        self._place = place
+        self._location = location
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, exc: object, trace: object) -> bool:
         if isinstance(exc, AppError):
-            self._result.leave_out(self._place, exc.message)
+            self._result.leave_out(self._location, exc.message)
         elif isinstance(exc, (ValueError, KeyError, TypeError, OSError, RecursionError, yaml.YAMLError)):
-            self._result.leave_out(self._place, f"it does not have the form of an export ({exc})")
+            self._result.leave_out(self._location, f"it does not have the form of an export ({exc})")
         else:
             return False
         return True

@@ -19,7 +19,7 @@ from memory_mcp.families.portals import row_undo, storage
 from memory_mcp.families.portals.address import Address
 from memory_mcp.families.portals.model import ColumnChoices, FileFormat
 from memory_mcp.families.portals.row_copies import FOLDER
-from memory_mcp.families.portals.table_undo import NO_FORMER_STATE, NO_WAY_BACK, ROWS_GONE, UNMARKED
+from memory_mcp.families.portals.table_undo import IRREVERSIBLE, NO_FORMER_STATE, ROWS_GONE, UNMARKED
 from memory_mcp.families.portals.undoable_rows import NO_MARKS, TABLE_GONE, UndoableRows
 from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.families.write_review import ReviewQuery, UndoReport
@@ -358,7 +358,7 @@ def test_too_many_rows_for_a_copy_go_and_the_preview_says_so(app: App, monkeypat
     write(app, MALLORY, "x" * 20_000)
     write(app, ALICE, "b")
     report = undo(app)
-    assert outcomes(report) == [("work/log/events", "delete", 1, 1, NO_WAY_BACK)]
+    assert outcomes(report) == [("work/log/events", "delete", 1, 1, IRREVERSIBLE)]
     assert left(take_back(app, report)) == [(1, NO_COPY)]
     assert values(app) == ["b"]
 

@@ -34,4 +34,4 @@ def test_what_a_text_begins_with_before_a_colon_is_its_label(text: str, found: s
     ],
 )
 def test_a_label_is_in_a_query_that_has_all_its_words(found: str, query: str, is_in: bool) -> None:
-    assert labels.are_in(words(found), words(query)) == is_in
+    assert labels.is_in_query(words(found), words(query)) == is_in

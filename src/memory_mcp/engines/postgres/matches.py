@@ -28,7 +28,7 @@ class TextList:
     lengths: NDArray[np.int32]
 
     @classmethod
-    def unpacked(cls, packed: bytes) -> TextList:
+    def from_bytes(cls, packed: bytes) -> TextList:
         import numpy as np
 
         found = np.frombuffer(packed, [("number", ">i8"), ("length", ">i4")])
@@ -37,14 +37,16 @@ class TextList:
 
 @dataclass(frozen=True)
 class CountedMatches:
+    """Texts that match, and how often each contains the terms."""
+
     numbers: Numbers
     lengths: Floats
     frequencies: Sequence[Floats]  # of each term, a row for each match and a column for each letter in use
 
     def rows_of(self, numbers: Mapping[int, float]) -> CountedMatches:
         """Those of these numbers, in their order."""
-        places = {number: place for place, number in enumerate(self.numbers.tolist())}
-        rows = [places[number] for number in numbers]
+        row_of = {number: row for row, number in enumerate(self.numbers.tolist())}
+        rows = [row_of[number] for number in numbers]
         return CountedMatches(self.numbers[rows], self.lengths[rows], [one[rows] for one in self.frequencies])
 
 

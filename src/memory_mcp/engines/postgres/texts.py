@@ -122,7 +122,8 @@ class PostgresTexts:
             self._stored.update(word_counts.read(self.tx, self._rows_name, wanted))
 
     def _count_texts(self, phrases: Sequence[Phrase], limit: int) -> list[int]:
-        """The same by looking at the texts, which are listed. The counts of all texts go to `_counts`."""
+        """The same, counted by looking at the texts. Remembers them in `_lists`, and how many of all texts contain each
+        phrase in `_counts`."""
         containing = f"SELECT number, length FROM {self.table.name} WHERE words @@ one.query"
         own, every = f"{containing} {self._allowed_condition()}", "NULL::bigint"
         listed = f"CASE WHEN count(*) < :limit AND count(*) <= {MAX_LISTED} THEN {TEXT_LIST} END"
@@ -142,7 +143,7 @@ class PostgresTexts:
         for phrase, (own_count, every_count, packed) in zip(phrases, rows, strict=True):
             self._counts[phrase] = own_count if every_count is None else every_count
             if packed is not None:
-                self._lists[phrase] = TextList.unpacked(packed)
+                self._lists[phrase] = TextList.from_bytes(packed)
         return [own_count for own_count, _, _ in rows]
 
     def _owners_containing(
@@ -162,20 +163,19 @@ class PostgresTexts:
             holders[terms[index - 1]][owner] = 1.0
         return holders
 
-    def _find_any(self, phrases: Sequence[Phrase], scored: int, limit: int) -> CountedMatches:
-        """The matches that contain the rarest of the first `scored` phrases, and how often each contains every one."""
-        candidates, values = self._candidates(phrases[:scored], self._max_ranked(limit))
+    def _find_any(self, phrases: Sequence[Phrase], scored_count: int, limit: int) -> CountedMatches:
+        """The matches that contain the rarest of the first `scored_count` phrases, and how often each contains all."""
+        candidates, values = self._candidates(phrases[:scored_count], self._max_ranked(limit))
         return self._count_words(candidates, values, phrases)
 
     def _candidates(self, phrases: Sequence[Phrase], limit: int) -> tuple[str, Mapping[str, Any]]:
         """SQL for the allowed texts with the rarest phrases, short ones first, and its values."""
         name, allowed = self.table.name, self._allowed_condition()
-        if all(phrase in self._lists for phrase in phrases):
-            pass
-        elif sum(self._stored.get(phrase, limit) for phrase in phrases) <= limit:
+        are_listed = all(phrase in self._lists for phrase in phrases)
+        if not are_listed and sum(self._stored.get(phrase, limit) for phrase in phrases) <= limit:
             containing = f"{name} WHERE words @@ :any::tsquery {allowed}"
             return containing, self._allowed_values() | {"any": words.any_of(phrases)}
-        elif len(phrases) == 1:
+        if not are_listed and len(phrases) == 1:
             shortest = f"SELECT number FROM {name} WHERE words @@ :any::tsquery {allowed} ORDER BY length, number"
             values = self._allowed_values() | {"any": phrases[0].query, "ranked": limit}
             return f"({shortest} LIMIT :ranked) AS best JOIN {name} USING (number)", values
@@ -208,7 +208,7 @@ class PostgresTexts:
                 self._allowed_values() | {"phrases": [phrase.query for phrase in unknown]},
             )
             self._lists.update(
-                (phrase, TextList.unpacked(packed or b"")) for phrase, (packed,) in zip(unknown, rows, strict=True)
+                (phrase, TextList.from_bytes(packed or b"")) for phrase, (packed,) in zip(unknown, rows, strict=True)
             )
         return [self._lists[phrase] for phrase in phrases]
 
@@ -263,8 +263,8 @@ class PostgresTexts:
         wanted = [letter in (phrase.letters or self._letters_in_use) for letter in self._letters_in_use]
         return np.diff(sums, axis=1, prepend=0) * np.array(wanted)
 
-    def _rank(self, found: CountedMatches, scored: int, terms: Sequence[Phrase], limit: int) -> dict[int, float]:
-        idfs = [1.0 if self.is_confined else self._idf(term) for term in terms[:scored]]
+    def _rank(self, found: CountedMatches, scored_count: int, terms: Sequence[Phrase], limit: int) -> dict[int, float]:
+        idfs = [1.0 if self.is_confined else self._idf(term) for term in terms[:scored_count]]
         scores = dict(zip(found.numbers.tolist(), self._scores(found, idfs).tolist(), strict=True))
         if self.table.owners:
             scores = self._by_owner(self.table.owners, scores)

@@ -1,4 +1,4 @@
-"""Export and import of notes: a markdown file for each, and a list of their links. What sync could not exchange."""
+"""Export and import of notes: a markdown file for each, their order, and their links. The doctor's check of sync."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -38,7 +38,7 @@ def _export(notes: Notes, target: ExportFolder) -> int:
 
 
 def _write_files(notes: Notes, target: ExportFolder) -> Iterator[dict[str, str | None]]:
-    """Write a file for each note. Returns, in the order they were written, each file and the id of the note before."""
+    """Write a file for each note, in the order the notes were written. Yields the lines of order.jsonl."""
     everything = notes.transfer.everything(target.caller)
     for one in target.track(everything, "notes", notes.transfer.count(target.caller)):
         note = one.note
@@ -48,10 +48,11 @@ def _write_files(notes: Notes, target: ExportFolder) -> Iterator[dict[str, str |
         if path.exists():
             path = folder / f"{file_name(note.title)}-{note.id}.md"
         write_text(path, note_file(one))
-        yield {"file": path.relative_to(target.path / FOLDER).as_posix(), "previous": one.previous}
+        yield {"file": path.relative_to(target.path / FOLDER).as_posix(), "previous": one.previous_id}
 
 
 def _folder_name(namespace: str) -> str:
+    """The name must differ from those of the files in the same folder, on systems that ignore case, too."""
     name = file_name(namespace)
     return f"{name}_" if name.casefold() in (LINKS, ORDER) else name
 
@@ -94,8 +95,7 @@ def _dump(fields: dict[str, Any]) -> str:
 
 
 def _import(notes: Notes, source: ImportFolder) -> None:
-    """Import notes in the order they were written, then those whose order is unknown. A note is identified by its
-    id."""
+    """Import the notes that order.jsonl lists, in its order, then the others. A note is identified by its id."""
     previous = dict(_previous_notes(source))
     for path in source.files(FOLDER, first=tuple(previous)):
         if path.suffix != ".md":
@@ -108,8 +108,7 @@ def _import(notes: Notes, source: ImportFolder) -> None:
 
 
 def _previous_notes(source: ImportFolder) -> Iterator[tuple[str, str | None]]:
-    """Each file of a note, in the order they were written, and the id of the note before it. Older exports do not say
-    that."""
+    """The lines of order.jsonl: the file of each note, and the id of the note before it. Older exports have none."""
     for location, fields in source.lines(FOLDER, ORDER):
         with source.one(location):
             previous = text_of(fields, "previous") if fields.get("previous") is not None else None
@@ -118,7 +117,7 @@ def _previous_notes(source: ImportFolder) -> Iterator[tuple[str, str | None]]:
 
 def _import_links(notes: Notes, source: ImportFolder) -> None:
     caller = source.caller
-    there = {(source_id, target_id, kind) for source_id, target_id, kind, _ in notes.transfer.every_link(caller)}
+    existing = {(source_id, target_id, kind) for source_id, target_id, kind, _ in notes.transfer.every_link(caller)}
     for location, fields in source.lines(FOLDER, LINKS):
         with source.one(location):
             if fields["kind"] not in ("link", "supersedes"):
@@ -126,7 +125,7 @@ def _import_links(notes: Notes, source: ImportFolder) -> None:
             link = text_of(fields, "source_id"), text_of(fields, "target_id"), str(fields["kind"])
             if source.dry_run:
                 _check_ends(notes, source, *link[:2])
-                is_new = source.is_first("link", *link) and link not in there
+                is_new = source.is_first("link", *link) and link not in existing
             else:
                 is_new = notes.transfer.add_link(caller, *link)
             source.result.count("links", new=is_new)
@@ -141,8 +140,8 @@ def _check_ends(notes: Notes, source: ImportFolder, source_id: str, target_id: s
             raise NotFound(f"there is no note {id_}")
 
 
-def read_note(text: str, previous: str | None = None) -> PortableNote:
-    """The note in a markdown file; `previous` is the id of the note before it. Raises ValueError."""
+def read_note(text: str, previous_id: str | None = None) -> PortableNote:
+    """The note in a markdown file; `previous_id` is that of the note before it. Raises ValueError."""
     fields, content = _front_matter(text)
     now = precise_stamp(utc_now())
     source: Source = fields["source"] if fields.get("source") in get_args(Source) else "import"
@@ -167,7 +166,7 @@ def read_note(text: str, previous: str | None = None) -> PortableNote:
         superseded_by=None,
         version=max(1, int(fields.get("version", 1))),
     )
-    return PortableNote(note, tags, has_own_title=bool(fields.get("title")), previous=previous)
+    return PortableNote(note, tags, has_own_title=bool(fields.get("title")), previous_id=previous_id)
 
 
 def _front_matter(text: str) -> tuple[dict[str, Any], str]:
@@ -205,10 +204,10 @@ def _check(inspection: Inspection) -> Iterator[Finding]:
             yield _not_exchanged(file.name, "this node cannot merge", [f"{one.id}: {one.reason}" for one in skipped])
 
 
-def _not_exchanged(place: str, what: str, reasons: list[str]) -> Finding:
+def _not_exchanged(file: str, what: str, reasons: list[str]) -> Finding:
     count = f"{len(reasons)} notes" if len(reasons) > 1 else "a note"
     message = f"{what} {count}, such as {reasons[0]} (`memory-mcp sync status` lists them)"
-    return Finding("sync", place, "problem", message)
+    return Finding("sync", file, "problem", message)
 
 
 MAINTENANCE = FamilyMaintenance[Notes](

@@ -97,7 +97,7 @@ def insert(
     tx: Write, caller: Caller, author: Author, new: NewNote, marks: markdown.Marks
 ) -> tuple[StoredNote, list[str]]:
     """Returns the note, and the ids of notes whose links changed."""
-    since = precise_stamp(tx.now - ranking.MAX_PAUSE)
+    since = precise_stamp(tx.now - ranking.MAX_CONTEXT_GAP)
     previous = notes.latest_of_session(tx, author.session_id, namespace_for(caller, new.namespace), since)
     return insert_after(tx, caller, author, new, marks, previous)
 

@@ -25,7 +25,7 @@ class PortableNote:
     note: Note
     user_tags: Sequence[str]
     has_own_title: bool
-    previous: str | None  # the id of the note written just before, in the same session or conversation
+    previous_id: str | None  # the id of the note written just before, in the same session or conversation
 
 
 class NoteTransfer:
@@ -72,8 +72,8 @@ class NoteTransfer:
             added = _add(tx, caller, imported)
         if added is None:
             return False
-        stored, linking = added
-        self._events.publish(caller.user, [stored], linked=linking, list_changed=True)
+        added_note, linking = added
+        self._events.publish(caller.user, [added_note], linked=linking, list_changed=True)
         return True
 
     def add_link(self, caller: Caller, source_id: str, target_id: str, kind: str) -> bool:
@@ -155,10 +155,10 @@ def _all_tags(imported: PortableNote, marks: markdown.Marks) -> list[Tag]:
 
 
 def _seq_before(tx: Read, imported: PortableNote) -> int | None:
-    """The live note of its namespace that it was written after, if that is here."""
-    if imported.previous is None or imported.note.archived:
+    """The seq of the note before it. None if its namespace has no such note, or only an archived one."""
+    if imported.previous_id is None or imported.note.archived:
         return None
-    before = notes.get(tx, imported.previous, imported.note.namespace)
+    before = notes.get(tx, imported.previous_id, imported.note.namespace)
     return before.seq if before and not before.note.archived else None
 
 

@@ -42,8 +42,8 @@ class TableSessions:
     sessions: Sequence[str | None]  # None where it is not known
 
     def session_at(self, moment: datetime) -> str | None:
-        """The session of the write that was recorded just after a moment: that of the rows with this time. None if
-        there is none."""
+        """The session that wrote the rows with this time: that of the first write that was recorded since. None if it
+        is not known."""
         number = bisect_left(self.times, moment)
         if number == len(self.times) or self.times[number] - moment > MAX_RECORD_DELAY:
             return None
@@ -112,10 +112,9 @@ class PortalJournal:
         except AppError as exc:
             writer = Writer(caller.source, caller.client, caller.key_id, caller.key_name)
             for one in written:
-                log.warning(
-                    *("A write is missing in the journal of portals: %s %s, %s rows, by %r. %s", one.item, one.action),
-                    *(one.rows, str(writer), exc.message),
-                )
+                written_rows = f"{one.item} {one.action}, {one.rows} rows"
+                message = "A write is missing in the journal of portals: %s, by %r. %s"
+                log.warning(message, written_rows, str(writer), exc.message)
             return False
 
     def origins(self, caller: Caller, refs: Sequence[str]) -> dict[str, str]:

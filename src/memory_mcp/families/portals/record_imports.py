@@ -172,8 +172,10 @@ def _load_into(
             mark = target.mark if storage.add_marks(engine, name) else None
             storage.create_like(engine, temporary, name)
             defaults = storage.defaults(engine, name)
-            sure = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
-            file = storage.TableFile(str(path), format_, columns, read_as, sure, defaults, inspected.converts_to_text)
+            declared = [name for name, kind in read_as.items() if format_ == "parquet" and _same(found[name], kind)]
+            file = storage.TableFile(
+                str(path), format_, columns, read_as, declared, defaults, inspected.converts_to_text
+            )
             storage.load_file(stopping, temporary, file, mark)
             count = storage.row_count(engine, temporary)
             source.check_amount(count, 0)  # the engine stops at a block of rows, not at a row

@@ -64,7 +64,7 @@ class RecordWriter:
             self._record(new, known)
             folder.describe([replace(one, rows=rows) if one.name == table else one for one in tables])
             self._registry.report_change(caller, folder.address, list_changed=False)
-        return [*renaming_notices(renamed), *map(str, widened), *_rounding(_types(known, wanted), records)]
+        return [*renaming_notices(renamed), *map(str, widened), *_rounding_notices(_types(known, wanted), records)]
 
     def _write_changing(self, new: _NewRecords) -> list[Widened]:
         """Write records that need a table, columns or types that the description lacks: the engine may have them."""
@@ -236,8 +236,8 @@ def renaming_notices(renamed: Mapping[str, str]) -> list[str]:
     return notices
 
 
-def _rounding(types: Mapping[str, str], records: Sequence[Record]) -> list[str]:
-    """Columns whose times are cut to milliseconds."""
+def _rounding_notices(types: Mapping[str, str], records: Sequence[Record]) -> list[str]:
+    """For columns whose times are cut to milliseconds."""
     cut = [
         name
         for name, kind in types.items()

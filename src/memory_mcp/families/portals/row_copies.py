@@ -1,5 +1,5 @@
 """Copies of rows that an undo has deleted, so that it can be taken back: a file for each undo and table, in the folder
-of its portal. It goes with the table and the portal, and expires.
+of its portal. It is deleted with its table or portal, and when it expires.
 
 Until the undo is recorded, its copy is pending. Where a pending copy has rows that the table lacks, the server ended
 after it had deleted them, and before it recorded that."""
@@ -25,15 +25,15 @@ _PENDING = f".pending{_ENDING}"
 def find_copy(folder: PortalFolder, table: str, undo_id: str, now: datetime) -> Path | None:
     """The copy of an undo, unless it has expired."""
     paths = _path_of(folder, table, undo_id), _path_of(folder, table, undo_id, _PENDING)
-    return next((path for path in paths if _is_there(path, now)), None)
+    return next((path for path in paths if _is_unexpired(path, now)), None)
 
 
 def pending_copies(folder: PortalFolder, table: str, now: datetime) -> list[Path]:
-    return [path for path in find(folder.path / FOLDER, f"{table}.*{_PENDING}") if _is_there(path, now)]
+    return [path for path in find(folder.path / FOLDER, f"{table}.*{_PENDING}") if _is_unexpired(path, now)]
 
 
-def keep(folder: PortalFolder, table: str, undo_id: str) -> None:
-    """The undo is recorded: its copy, if there is one, is no longer pending."""
+def mark_recorded(folder: PortalFolder, table: str, undo_id: str) -> None:
+    """Rename the copy of an undo, if there is one: the undo is recorded, so the copy is no longer pending."""
     with suppress(FileNotFoundError):
         _path_of(folder, table, undo_id, _PENDING).rename(_path_of(folder, table, undo_id))
 
@@ -63,7 +63,7 @@ def new_copy(folder: PortalFolder, table: str, undo_id: str) -> Iterator[Path]:
         raise
 
 
-def _is_there(path: Path, now: datetime) -> bool:
+def _is_unexpired(path: Path, now: datetime) -> bool:
     try:
         return path.stat().st_mtime >= (now - COPY_LIFETIME).timestamp()
     except FileNotFoundError:

@@ -18,7 +18,7 @@ from memory_mcp.services.write_journal.undo import NO_COPY
 UNMARKED = "a former version wrote its rows, and did not record which; delete them with portal_delete"
 NO_FORMER_STATE = "deleted rows, and former names and descriptions, are not kept"
 ROWS_GONE = "its rows are no longer there"
-NO_WAY_BACK = f"this cannot be taken back: no copy of more than {MAX_COPY_BYTES >> 20} MB is kept"
+IRREVERSIBLE = f"this cannot be taken back: no copy of more than {MAX_COPY_BYTES >> 20} MB is kept"
 
 
 class WrittenRows(Protocol):
@@ -35,7 +35,7 @@ class _Steps:
 
     delete: list[WriteRecord] = field(default_factory=list)  # whose rows are deleted
     restore: list[WriteRecord] = field(default_factory=list)  # undos, whose rows are put back
-    left: Counter[str] = field(default_factory=Counter)  # how many writes are left alone, by why
+    left: Counter[str] = field(default_factory=Counter)  # how many writes are left alone, by reason
 
     def possible(self, found: FoundRows) -> "_Steps":
         """Those for which there are rows."""
@@ -55,7 +55,7 @@ class _Steps:
         left[why or NO_COPY] += len(self.restore) - len(restore)
         return _Steps(delete, restore, left)
 
-    def wanted(self) -> list[RowUndo]:
+    def row_undos(self) -> list[RowUndo]:
         return [
             *(RowUndo(one.number, _mark(one)) for one in self.delete),
             *(RowUndo(one.number, _mark(one), one.undo_id) for one in self.restore),
@@ -109,7 +109,7 @@ class TableUndo:
             marks = [_mark(one) for one in (*steps.delete, *steps.restore)]
             there = self._rows.find(caller, uri, marks, sorted({str(one.undo_id) for one in steps.restore}))
             possible = steps.possible(there)
-            wanted = possible.wanted()
+            wanted = possible.row_undos()
             if dry_run or not wanted:
                 rows = {_mark(one): -(one.rows or 0) for one in possible.restore} | there.counts
             else:
@@ -118,7 +118,7 @@ class TableUndo:
         except AppError as exc:
             steps.fail(exc.public_message)
             return steps.outcomes(item, {}, None)
-        return possible.outcomes(item, rows, None if there.is_copied else NO_WAY_BACK)
+        return possible.outcomes(item, rows, None if there.is_copied else IRREVERSIBLE)
 
     def _steps(self, chosen: Mapping[str, set[int]]) -> dict[str, _Steps]:
         numbers = {number for several in chosen.values() for number in several}
@@ -130,13 +130,13 @@ class TableUndo:
                 steps[one.item].left[UNMARKED if (one.rows or 0) > 0 else NO_FORMER_STATE] += 1
         for (item, _), history in _histories(records).items():
             if item in steps:  # one import may have written to several tables
-                _add(steps[item], history, numbers)
+                _add_step(steps[item], history, numbers)
         return steps
 
 
-def _add(steps: _Steps, history: Sequence[WriteRecord], numbers: Collection[int]) -> None:
-    """Add what undoes the chosen ones of the records about the rows of one write: an undo, if it is the last record, or
-    the write. If both are chosen, the first one counts."""
+def _add_step(steps: _Steps, history: Sequence[WriteRecord], numbers: Collection[int]) -> None:
+    """Add the step that undoes what is chosen of one write's history: its rows are deleted, or restored if they are
+    deleted now. The first chosen record says what is to be undone; nothing is added if that is undone already."""
     last, first = history[-1], next((one for one in history if one.number in numbers), None)
     if first is None or _is_undo(first) != _is_undo(last):
         return

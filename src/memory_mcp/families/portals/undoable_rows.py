@@ -27,7 +27,7 @@ class UndoableRows:
         self._report_deletion = report_deletion
 
     def delete_expired_copies(self) -> None:
-        """Of all users."""
+        """Delete the expired copies of all users."""
         local = self._registry.folder_of(LOCAL_USER)
         for folder in (local, *(local / "users").glob("*")):
             row_copies.delete_expired(folder, self._registry.now())
@@ -49,7 +49,7 @@ class UndoableRows:
         except NotFound:
             return FoundRows(why_none=TABLE_GONE)
         except EngineError as exc:
-            raise _failed() from exc
+            raise _engine_error() from exc
 
     def _find(
         self, folder: PortalFolder, engine: PortalEngine, table: str, marks: Collection[int], undo_ids: Collection[str]
@@ -69,13 +69,13 @@ class UndoableRows:
     def _pending(
         self, folder: PortalFolder, engine: PortalEngine, table: str, marks: Collection[int]
     ) -> dict[Path, dict[int, int]]:
-        """The copies of rows that an undo deleted which ended before it was recorded, with how many each mark has."""
+        """The copies of undos that deleted rows and were never recorded, with how many rows each mark has."""
         paths = row_copies.pending_copies(folder, table, self._registry.now()) if marks else []
         found = {path: storage.copied_rows(engine, path, marks) for path in paths}
         return {path: rows for path, rows in found.items() if rows}
 
     def undo(self, caller: Caller, uri: str, steps: Sequence[RowUndo]) -> dict[int, int]:
-        """Delete rows or put them back, and record that. Returns how many rows of each mark, as far as there were any.
+        """Delete or restore rows, and record that. Returns how many of each mark; marks without rows are left out.
         Raises NotFound for a table that is gone, and Unavailable."""
         address = addresses.parse(uri)
         table = str(address.table)
@@ -92,18 +92,18 @@ class UndoableRows:
                     restored = self._restore(folder, engine, table, restore)
                     self._record(caller, folder, table, restore, restored)
                     delete = [one for one in steps if not one.copied_by]
-                    self._put_back_pending(folder, engine, table, {one.mark for one in delete})
+                    self._restore_pending(folder, engine, table, {one.mark for one in delete})
                     deleted = self._delete(caller, folder, engine, table, delete)
                     if self._record(caller, folder, table, delete, deleted):
-                        row_copies.keep(folder, table, str(caller.undo_id))
+                        row_copies.mark_recorded(folder, table, str(caller.undo_id))
         except EngineError as exc:
-            raise _failed() from exc
+            raise _engine_error() from exc
         row_copies.delete_expired(self._registry.folder_of(caller.user), self._registry.now())
         self._report_deletion(caller, folder.address)
         return {mark: abs(rows) for mark, rows in (restored | deleted).items()}
 
-    def _put_back_pending(self, folder: PortalFolder, engine: PortalEngine, table: str, marks: Collection[int]) -> None:
-        """Put back what an undo deleted that ended before its record: this undo deletes it again, and is recorded."""
+    def _restore_pending(self, folder: PortalFolder, engine: PortalEngine, table: str, marks: Collection[int]) -> None:
+        """Restore rows whose undo was never recorded, so that this undo deletes them again and is recorded."""
         missing = set(marks) - self._find(folder, engine, table, marks, ()).counts.keys()
         for path, rows in self._pending(folder, engine, table, missing).items():
             if wanted := missing & rows.keys():
@@ -113,7 +113,7 @@ class UndoableRows:
     def _delete(
         self, caller: Caller, folder: PortalFolder, engine: PortalEngine, table: str, steps: Sequence[RowUndo]
     ) -> dict[int, int]:
-        """Delete the rows of these steps, after a copy of them is on the disk. Returns minus how many."""
+        """Delete the rows of these steps, after a copy of them is on the disk. Returns how many, below 0."""
         if not steps:
             return {}
         found = self._find(folder, engine, table, {one.mark for one in steps}, ())
@@ -127,15 +127,15 @@ class UndoableRows:
     def _restore(
         self, folder: PortalFolder, engine: PortalEngine, table: str, steps: Sequence[RowUndo]
     ) -> dict[int, int]:
-        """Put the rows of these steps back. Returns how many. Those that are there already, as the server was killed
-        before it recorded that, count."""
+        """Restore the rows of these steps. Returns how many the table has then: some may be there already, because a
+        server was killed after it restored them and before it recorded that."""
         if not steps:
             return {}
         marks = {one.mark for one in steps}
-        there = self._find(folder, engine, table, marks, ()).counts
+        existing = self._find(folder, engine, table, marks, ()).counts
         for undo_id, wanted in _by_copy(steps).items():
             path = row_copies.find_copy(folder, table, undo_id, self._registry.now())
-            missing = wanted - there.keys()
+            missing = wanted - existing.keys()
             if missing and path:
                 storage.restore_marked_rows(engine, table, missing, path, new_table_name())
         return self._find(folder, engine, table, marks, ()).counts
@@ -159,5 +159,5 @@ def _by_copy(steps: Sequence[RowUndo]) -> dict[str, set[int]]:
     return found
 
 
-def _failed() -> Unavailable:
+def _engine_error() -> Unavailable:
     return Unavailable("The engine of this portal failed. Look at the log, or try again.")

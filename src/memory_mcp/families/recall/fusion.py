@@ -106,7 +106,7 @@ def _before(scored: Sequence[_Scored]) -> dict[int, int]:
     found: dict[int, int] = {}
     for written in sessions.values():
         for earlier, later in pairwise(sorted(written)):
-            if later - earlier <= ranking.MAX_PAUSE:
+            if later - earlier <= ranking.MAX_CONTEXT_GAP:
                 best = max(written[earlier], key=lambda place: scored[place].score)
                 found |= dict.fromkeys(written[later], best)
     return found

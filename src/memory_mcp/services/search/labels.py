@@ -16,10 +16,10 @@ def label(text: str) -> str:
 
 
 def words(text: str) -> frozenset[str]:
-    """Chinese and Japanese have no spaces: each of their characters is a word, as in the index."""
+    """The words of a text. Chinese and Japanese have no spaces: each of their characters is a word, as in the index."""
     return frozenset(word.casefold() for word in _WORD.findall(spaced(text[:MAX_QUERY_CHARS])))
 
 
-def are_in(label_words: frozenset[str], query_words: frozenset[str]) -> bool:
-    """Whether a query has all words of a label, and not only words such as 'what'."""
+def is_in_query(label_words: frozenset[str], query_words: frozenset[str]) -> bool:
+    """Whether a query has all words of a label. A label that has only words such as 'what' is in no query."""
     return label_words <= query_words and not label_words <= STOP_WORDS

@@ -37,8 +37,8 @@ CONTEXT_WORD_WEIGHT = 2 / 3  # of a word that only the note before has, times it
 ANSWER_WORD_WEIGHT = 1.25  # the same, if that note is a question
 SESSION_SHARE = 0.5  # of the distance to the best session that a note's score is reduced by
 SESSION_HITS = 2  # the best of a session, whose mean says how well the session fits a query
-RELATED = 1.0  # deviations from which on a vector alone makes a note a candidate
-MAX_PAUSE = timedelta(minutes=30)  # between a text and the next one of its session, which it is the context of
+MIN_RELATED_DEVIATIONS = 1.0  # with which a vector alone makes a note a candidate
+MAX_CONTEXT_GAP = timedelta(minutes=30)  # between a text and the next one of its session, which it is the context of
 MIN_COVERED = 0.3  # the share of a query that words alone must cover if no text is near enough in meaning
 
 
@@ -136,9 +136,9 @@ def session_distances(scores: Mapping[int, float], sessions: Mapping[int, str]) 
     of_session: dict[int | str, list[float]] = {}
     for seq, one in scores.items():
         of_session.setdefault(sessions.get(seq, seq), []).append(one)
-    fits = {session: statistics.fmean(sorted(ones)[-SESSION_HITS:]) for session, ones in of_session.items()}
-    best = max(fits.values(), default=0.0)
-    return {seq: best - fits[sessions.get(seq, seq)] for seq in scores}
+    session_scores = {session: statistics.fmean(sorted(ones)[-SESSION_HITS:]) for session, ones in of_session.items()}
+    best = max(session_scores.values(), default=0.0)
+    return {seq: best - session_scores[sessions.get(seq, seq)] for seq in scores}
 
 
 def cosine_in_session(cosine: float, distance: float) -> float:
@@ -171,8 +171,8 @@ def coverage(
     shares = dict.fromkeys(found, 0.0)
     for count, held in holders:
         share = weight(documents, count) / whole if count else 0.0
-        for id_, far in held.items():
-            shares[id_] += far * share
+        for id_, degree in held.items():
+            shares[id_] += degree * share
     return shares
 
 

@@ -105,9 +105,9 @@ def _by_terms(index: WordIndex, terms: Sequence[str], limit: int) -> Matches:
     best = index.best(_rarest(counts, at_least=limit), [term for term, count in counts.items() if count], limit)
     holders = [(count, best.holders.get(term, {})) for term, count in counts.items()]
     covered = ranking.coverage(best.bm25, documents, holders)
-    if all(far == 1.0 for _, held in holders for far in held.values()):
+    if all(degree == 1.0 for _, held in holders for degree in held.values()):
         return Matches(best.bm25, covered)
-    in_context = [(count, {id_: far for id_, far in held.items() if far < 1.0}) for count, held in holders]
+    in_context = [(count, {id_: degree for id_, degree in held.items() if degree < 1.0}) for count, held in holders]
     return Matches(best.bm25, covered, ranking.coverage(best.bm25, documents, in_context))
 
 

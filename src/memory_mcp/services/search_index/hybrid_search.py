@@ -95,7 +95,7 @@ class HybridSearch:
     def _cosines(self, near: Nearness, found: Forms) -> dict[int, float]:
         query_is_question = is_question(self.text)
         query_words = labels.words(self.text)
-        named = {one for one in set(found.labels.values()) if labels.are_in(labels.words(one), query_words)}
+        named = {one for one in set(found.labels.values()) if labels.is_in_query(labels.words(one), query_words)}
         return {
             seq: ranking.cosine_part(
                 of_text.own,

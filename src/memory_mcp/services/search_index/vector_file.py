@@ -70,7 +70,7 @@ class VectorFile:
         return self._load_written()
 
     def _load_written(self) -> Loaded | None:
-        with self._held(LOCK_TIMEOUT_S) as is_held:
+        with self._try_lock(LOCK_TIMEOUT_S) as is_held:
             with self._db.read() as tx:
                 found = self._map(tx)  # another process may have written it meanwhile
             if found or not is_held or not self._write():
@@ -87,14 +87,14 @@ class VectorFile:
             allowed = max(MAX_CHANGES, header.count // MAX_CHANGES_SHARE) if header else 0
             if header and storage.last_change(tx) - header.reached <= allowed:
                 return False
-        with self._held(0.0) as is_held:
+        with self._try_lock(0.0) as is_held:
             return is_held and self._write()
 
     def erase_deleted(self) -> None:
         """Overwrite the vectors of texts that were deleted since the file was written."""
         if not self.path.exists():
             return
-        with self._held(LOCK_TIMEOUT_S) as is_held:
+        with self._try_lock(LOCK_TIMEOUT_S) as is_held:
             if not is_held:
                 return  # it is done a minute later
             with self._db.read() as tx:
@@ -172,8 +172,8 @@ class VectorFile:
             writer.finish()
 
     @contextmanager
-    def _held(self, timeout_s: float) -> Iterator[bool]:
-        """The lock of writers. Yields whether it is held."""
+    def _try_lock(self, timeout_s: float) -> Iterator[bool]:
+        """Acquire the lock of writers for the block. Yields whether it is held."""
         with ExitStack() as stack:
             try:
                 is_held = stack.enter_context(self._lock.try_acquire(timeout_s))

@@ -153,7 +153,7 @@ class VectorSearch:
         space = query.space
         background = unpack(self._background(tx, space)).reshape(-1, space.dimensions)
         unrelated = background @ query.vector
-        with self._compared(tx, space, [query.vector]) as compared:
+        with self._compare(tx, space, [query.vector]) as compared:
             (cosines,) = compared.cosines
             rows = None if flags is None else cosines.rows_allowed(flags)
             count = len(cosines.owners) if rows is None or is_partial else len(rows)
@@ -170,7 +170,7 @@ class VectorSearch:
             has_fit = not query.is_meaningless(max(near.values()))
         if not has_fit:
             return Nearness(deviations, chunks=chunks, has_fit=False, closeness=closeness)
-        related = [seq for seq in nearest if deviations[seq].highest >= ranking.RELATED]
+        related = [seq for seq in nearest if deviations[seq].highest >= ranking.MIN_RELATED_DEVIATIONS]
         return Nearness(deviations, nearest, related, chunks, closeness=closeness)
 
     def _deviations(
@@ -208,15 +208,16 @@ class VectorSearch:
         return packed
 
     def _has_fit(
-        self, tx: Read, floor: RelevanceFloor, cosines: Mapping[int, float], count: int, background: "Floats"
+        self, tx: Read, floor: RelevanceFloor, cosines: Mapping[int, float], count: int, unrelated: "Floats"
     ) -> bool:
-        """By each text alone: two unrelated ones together are a little near to every query."""
+        """Whether a text alone fits: two unrelated ones together are a little near to every query. `unrelated` has the
+        cosines of texts that fit no query."""
         nearest = max(cosines.values(), default=-1.0)
-        if ranking.fits(floor, nearest, count, background):
+        if ranking.fits(floor, nearest, count, unrelated):
             return True
-        if not ranking.fits(floor, nearest, 1, background):
+        if not ranking.fits(floor, nearest, 1, unrelated):
             return False
-        alone = [seq for seq, cosine in cosines.items() if ranking.fits(floor, cosine, 1, background)]
+        alone = [seq for seq, cosine in cosines.items() if ranking.fits(floor, cosine, 1, unrelated)]
         return bool(self._table.longer_than(tx, floor.max_short_bytes, alone))
 
     def near_text(self, tx: Read, seq: int, min_cosine: float = MIN_DUPLICATE_COSINE) -> dict[int, float]:
@@ -232,7 +233,7 @@ class VectorSearch:
             return {}
         from memory_mcp.services.search.vectors import unpack
 
-        with self._compared(tx, space, [unpack(vector) for vector in firsts.values()]) as compared:
+        with self._compare(tx, space, [unpack(vector) for vector in firsts.values()]) as compared:
             near = {
                 seq: _near_first_chunk(cosines, seq, min_cosine)
                 for seq, cosines in zip(firsts, compared.cosines, strict=True)
@@ -252,8 +253,8 @@ class VectorSearch:
         return {other: cosine for other, cosine in whole.items() if cosine >= min_cosine}
 
     @contextmanager
-    def _compared(self, tx: Read, space: Space, queries: "Sequence[Floats]") -> Iterator["ComparedVectors"]:
-        """Every chunk of every text, compared with each query. Valid until the block ends."""
+    def _compare(self, tx: Read, space: Space, queries: "Sequence[Floats]") -> Iterator["ComparedVectors"]:
+        """Compare every chunk of every text with each query. What it yields is valid until the block ends."""
         from memory_mcp.services.search.vectors import pack
 
         if tx.multiplies_vectors and not self._budget.admits(self._cache):

@@ -85,8 +85,8 @@ class WriteTable:
         """Erase expired copies, and the records beyond the limit."""
         tx.all(f"DELETE FROM {self.name} WHERE number <= :last", {"last": last - MAX_RECORDS})
         tx.all(
-            f"UPDATE {self.name} SET before = NULL WHERE before IS NOT NULL AND at < :then",
-            {"then": precise_stamp(tx.now - COPY_LIFETIME)},
+            f"UPDATE {self.name} SET before = NULL WHERE before IS NOT NULL AND at < :expired",
+            {"expired": precise_stamp(tx.now - COPY_LIFETIME)},
         )
 
     def _trim_copies(self, tx: Write) -> None:
@@ -98,10 +98,10 @@ class WriteTable:
                 SELECT max(number) FROM (
                     SELECT number, sum(octet_length(before)) OVER (ORDER BY at DESC, number DESC) AS bytes
                     FROM {self.name} WHERE before IS NOT NULL
-                ) AS copies WHERE bytes > :most
+                ) AS copies WHERE bytes > :max_bytes
             )
             """,
-            {"most": MAX_COPY_BYTES},
+            {"max_bytes": MAX_COPY_BYTES},
         )
 
     def erase_copies(self, tx: Write, items: Iterable[str]) -> None:
@@ -128,7 +128,7 @@ class WriteTable:
     def find(self, tx: Read, query: WriteQuery, limit: int) -> list[WriteRecord]:
         """The newest first."""
         rows = tx.all(
-            f"SELECT {self._fields} FROM {self.name} WHERE {self._wanted(query)} ORDER BY number DESC LIMIT :limit",
+            f"SELECT {self._fields} FROM {self.name} WHERE {self._where(query)} ORDER BY number DESC LIMIT :limit",
             {**self._values(query), "limit": limit},
         )
         return [_record(row) for row in rows]
@@ -138,13 +138,13 @@ class WriteTable:
         return tx.number(f"SELECT coalesce(max(number), 0) FROM {self.name}")
 
     def chosen(self, tx: Read, query: WriteQuery, last: int, below: int, limit: int) -> dict[str, set[int]]:
-        """The numbers of the records up to `last` that match, by item, the item that was written last first: as many as
-        `limit` items whose last such record is older than `below`."""
+        """The numbers of the matching records up to `last`, by item, the item that was written last first. At most
+        `limit` items, and only those whose last matching record has a number below `below`."""
         values = {**self._values(query), "last": last, "below": below, "limit": limit}
         rows = tx.all(
             f"""
             SELECT record.item FROM {self.name} AS record
-            WHERE {self._wanted(query)} AND record.number < :below AND record.number <= :last AND NOT EXISTS (
+            WHERE {self._where(query)} AND record.number < :below AND record.number <= :last AND NOT EXISTS (
                 SELECT 1 FROM {self.name} AS later
                 WHERE later.item = record.item AND later.number > record.number AND later.number <= :last
                     AND {_condition(query)}
@@ -166,10 +166,10 @@ class WriteTable:
         return found
 
     def counts(self, tx: Read, query: WriteQuery) -> dict[str, int]:
-        """How many of the records that match each item has, the item that was written last first."""
+        """How many matching records each item has, the item that was written last first."""
         rows = tx.all(
             f"""
-            SELECT item, count(*) FROM {self.name} WHERE {self._wanted(query)}
+            SELECT item, count(*) FROM {self.name} WHERE {self._where(query)}
             GROUP BY item ORDER BY max(number) DESC
             """,
             self._values(query),
@@ -181,7 +181,7 @@ class WriteTable:
         rows = tx.all(
             f"""
             SELECT substr(at, 1, 10) AS day, source, client, key_id, key_name, count(*), min(at), max(at)
-            FROM {self.name} WHERE {self._wanted(query)}
+            FROM {self.name} WHERE {self._where(query)}
             GROUP BY substr(at, 1, 10), source, client, key_id, key_name ORDER BY 8 DESC
             """,
             self._values(query),
@@ -289,7 +289,7 @@ class WriteTable:
     def _fields(self) -> str:
         return f"{_FIELDS}, row_count, mark" if self.has_rows else _FIELDS
 
-    def _wanted(self, query: WriteQuery) -> str:
+    def _where(self, query: WriteQuery) -> str:
         return f"{_condition(query)} AND {self.visible}"
 
     def _values(self, query: WriteQuery) -> dict[str, Any]:

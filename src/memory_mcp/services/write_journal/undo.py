@@ -93,14 +93,14 @@ def run(tx: Write, caller: Caller, items: Items, chosen: Mapping[str, set[int]])
 
 def undone_numbers(history: Iterable[WriteRecord]) -> set[int]:
     """The records of an item that are undone."""
-    return {one.number for records in _effective(history).undos.values() for one in records}
+    return {one.number for records in _effect_of(history).undos.values() for one in records}
 
 
 def last_writers(tx: Read, table: WriteTable, items: Iterable[str]) -> dict[str, Writer]:
     """Who wrote what each item is now: after an undo, the writer before it. Items without a record are left out."""
     last, undone = table.last_writers(tx, items)
     histories = table.history(tx, undone)
-    standing = {item: own[-1].writer for item, history in histories.items() if (own := _effective(history).current)}
+    standing = {item: own[-1].writer for item, history in histories.items() if (own := _effect_of(history).current)}
     return last | standing
 
 
@@ -118,28 +118,28 @@ def _plan_one(
 ) -> Step | ItemUndo | None:
     """None if all of it is undone already, or there is nothing to do."""
     item, last = history[-1].item, history[-1]
-    effect = _effective(history)
+    effect = _effect_of(history)
     current, undos = effect.current, effect.undos
     numbers = _effective_choice(history, effect, numbers)
     if last.number in undos and last.number in numbers:  # the undo itself is undone
-        run_, earlier = [last], []
+        latest, earlier = [last], []
     else:
         wanted = [one for one in current if one.number in numbers]
         if not wanted:
             return _undo_that_others_followed(history, undos, numbers)
-        run_ = _last_run(current, numbers)
-        earlier = wanted[: len(wanted) - len(run_)]
-    if not run_:
+        latest = _last_run(current, numbers)
+        earlier = wanted[: len(wanted) - len(latest)]
+    if not latest:
         return ItemUndo(item, "left", len(earlier), _changed_by(current, earlier[-1]))
     if now != last.after:
-        return ItemUndo(item, "left", len(run_) + len(earlier), "it was changed later by another program")
-    if run_[0].action == "created" and now is None:
+        return ItemUndo(item, "left", len(latest) + len(earlier), "it was changed later by another program")
+    if latest[0].action == "created" and now is None:
         return None  # it was deleted again
-    deletes = run_[0].action == "created"
-    if not deletes and not items.has_before(tx, run_[0]):
-        return ItemUndo(item, "left", len(run_) + len(earlier), NO_COPY)
+    deletes = latest[0].action == "created"
+    if not deletes and not items.has_before(tx, latest[0]):
+        return ItemUndo(item, "left", len(latest) + len(earlier), NO_COPY)
     why = _changed_by(current, earlier[-1]) if earlier else None
-    return Step(item, run_[0], deletes, len(run_), len(earlier), why)
+    return Step(item, latest[0], deletes, len(latest), len(earlier), why)
 
 
 def _effective_choice(history: Iterable[WriteRecord], effect: "_Effect", numbers: set[int]) -> set[int]:
@@ -166,7 +166,7 @@ class _Effect(NamedTuple):
     redone: dict[int, set[int]]  # the undos of undos, each with the numbers of the records that stand again by it
 
 
-def _effective(history: Iterable[WriteRecord]) -> _Effect:
+def _effect_of(history: Iterable[WriteRecord]) -> _Effect:
     current: list[WriteRecord] = []
     undos: dict[int, list[WriteRecord]] = {}
     redone: dict[int, set[int]] = {}

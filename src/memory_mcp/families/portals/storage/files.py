@@ -21,7 +21,7 @@ from memory_mcp.families.portals.storage.file_checks import IS_DATE
 from memory_mcp.families.portals.storage.row_marks import ALLOW_MARKS
 from memory_mcp.families.portals.storage.rows import fill_table
 
-_WHOLE = re.compile(r"\bU?Int(8|16|32|64|128)\b")
+_INTEGER = re.compile(r"\bU?Int(8|16|32|64|128)\b")
 _IN_NFC = "if(isValidUTF8({}), normalizeUTF8NFC({}), {})"
 SAMPLE_ROWS = 1000  # of a file; columns that fit in them are checked in all rows
 MAX_PREVIEW_ROWS = 20
@@ -39,10 +39,7 @@ def first_rows(engine: PortalEngine, path: str, format_: str, names: Sequence[st
     values = ", ".join(
         f"leftUTF8(toString({quote(name)}), {MAX_PREVIEW_CHARS}) AS c{at}" for at, name in enumerate(names)
     )
-    source = f"file({literal(path)}, '{FORMATS[format_]}')"
-    if format_ == "csv":  # as they are in the file: 01234 is not a number
-        structure = ", ".join(f"{quote(name)} Nullable(String)" for name in names)
-        source = f"file({literal(path)}, 'CSVWithNames', {literal(structure)})"
+    source = _csv_as_text(path, names) if format_ == "csv" else f"file({literal(path)}, '{FORMATS[format_]}')"
     rows = engine.rows(f"SELECT {values} FROM {source} LIMIT {MAX_PREVIEW_ROWS} SETTINGS {INFERENCE_SETTINGS}")
     return [[row[f"c{at}"] for at in range(len(names))] for row in rows]
 
@@ -71,15 +68,15 @@ def uuid_columns(engine: PortalEngine, path: str, format_: str, names: Sequence[
         return set()
     file = f"file({literal(path)}, '{FORMATS[format_]}')"
     sample = ", ".join(map(quote, names))
-    likely = _only_uuids(engine, f"(SELECT {sample} FROM {file} LIMIT {SAMPLE_ROWS})", names, least=0)
-    return _only_uuids(engine, file, likely, least=1) if likely else set()
+    likely = _only_uuids(engine, f"(SELECT {sample} FROM {file} LIMIT {SAMPLE_ROWS})", names, min_count=0)
+    return _only_uuids(engine, file, likely, min_count=1) if likely else set()
 
 
-def _only_uuids(engine: PortalEngine, source: str, names: Iterable[str], *, least: int) -> set[str]:
-    """The columns with at least so many values, all of them UUIDs."""
+def _only_uuids(engine: PortalEngine, source: str, names: Iterable[str], *, min_count: int) -> set[str]:
+    """The columns with at least `min_count` values, all of them UUIDs."""
     names = list(names)
     expressions = ", ".join(
-        f"count({column}) >= {least} AND count({column}) = countIf(toUUIDOrNull({column}) IS NOT NULL) AS c{number}"
+        f"count({column}) >= {min_count} AND count({column}) = countIf(toUUIDOrNull({column}) IS NOT NULL) AS c{number}"
         for number, column in enumerate(map(quote, names))
     )
     (row,) = engine.rows(f"SELECT {expressions} FROM {source} SETTINGS {INFERENCE_SETTINGS}")
@@ -91,30 +88,34 @@ def date_columns(engine: PortalEngine, path: str, columns: Mapping[str, str]) ->
     likely = [name for name, kind in columns.items() if kind.startswith("Nullable(Date")]
     if not likely:
         return {}
-    structure = ", ".join(f"{quote(name)} Nullable(String)" for name in columns)
     expressions = ", ".join(
         f"countIf(NOT {IS_DATE.replace('{}', column)}) = 0 AS c{number}, ifNull(min({column}), '') AS first{number}, "
         f"ifNull(max({column}), '') AS last{number}"
         for number, column in enumerate(map(quote, likely))
     )
-    (row,) = engine.rows(f"SELECT {expressions} FROM file({literal(path)}, 'CSVWithNames', {literal(structure)})")
+    (row,) = engine.rows(f"SELECT {expressions} FROM {_csv_as_text(path, columns)}")
     return {
         name: (row[f"first{number}"], row[f"last{number}"]) for number, name in enumerate(likely) if row[f"c{number}"]
     }
 
 
 def code_columns(engine: PortalEngine, path: str, columns: Mapping[str, str]) -> set[str]:
-    """Those of a CSV file's columns that look like whole numbers and are none: 01234 and +49 would lose a sign."""
+    """Those of a CSV file's columns that look like whole numbers and are none: 01234 and +49 would lose a character."""
     numbers = [name for name, kind in columns.items() if kind == "Nullable(Int64)"]
     if not numbers:
         return set()
-    structure = ", ".join(f"{quote(name)} Nullable(String)" for name in columns)
     expressions = ", ".join(
         f"countIf({column} <> toString(toInt64OrNull({column}))) > 0 AS c{number}"
         for number, column in enumerate(map(quote, numbers))
     )
-    (row,) = engine.rows(f"SELECT {expressions} FROM file({literal(path)}, 'CSVWithNames', {literal(structure)})")
+    (row,) = engine.rows(f"SELECT {expressions} FROM {_csv_as_text(path, columns)}")
     return {name for number, name in enumerate(numbers) if row[f"c{number}"]}
+
+
+def _csv_as_text(path: str, names: Iterable[str]) -> str:
+    """A CSV file whose values are read as they are in it: 01234 is not a number."""
+    structure = ", ".join(f"{quote(name)} Nullable(String)" for name in names)
+    return f"file({literal(path)}, '{FORMATS['csv']}', {literal(structure)})"
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,7 @@ class TableFile:
     format: str
     columns: Mapping[str, str]  # the table's column for each of the file's
     types: Mapping[str, str]  # that each is read as
-    sure: Collection[str]  # those whose type the file itself states
+    declared: Collection[str]  # the file's columns whose type the file itself states
     defaults: Mapping[str, str]  # the values for columns of the table where the file has none
     converts_to_text: bool  # whether numbers and booleans of JSON may become texts
 
@@ -135,13 +136,15 @@ def load_file(engine: PortalEngine, table: str, file: TableFile, mark: int | Non
     one."""
     types = file.types
     # The engine wraps what is too wide, and takes null for zero.
-    wide = {name: types[name] if name in file.sure else _WHOLE.sub("Int256", types[name]) for name in file.columns}
+    read_types = {
+        name: types[name] if name in file.declared else _INTEGER.sub("Int256", types[name]) for name in file.columns
+    }
     for name, target in file.columns.items():
         if (target == KEY or target in file.defaults) and not types[name].startswith(("Nullable", "Array", "JSON")):
-            wide[name] = f"Nullable({wide[name]})"
-    structure = literal(", ".join(f"{quote(name)} {wide[name]}" for name in file.columns))
+            read_types[name] = f"Nullable({read_types[name]})"
+    structure = literal(", ".join(f"{quote(name)} {read_types[name]}" for name in file.columns))
     chosen = ", ".join(
-        _column_value(name, wide[name], types[name], file.defaults.get(target), is_text=file.format == "parquet")
+        _column_value(name, read_types[name], types[name], file.defaults.get(target), is_text=file.format == "parquet")
         for name, target in file.columns.items()
     )
     strict = {**STRICT_SETTINGS, **(CONVERTING_SETTINGS if file.converts_to_text else {})}
@@ -162,15 +165,15 @@ def load_file(engine: PortalEngine, table: str, file: TableFile, mark: int | Non
     )
 
 
-def _column_value(name: str, seen: str, kind: str, default: str | None, *, is_text: bool) -> str:
+def _column_value(name: str, read_type: str, type_: str, default: str | None, *, is_text: bool) -> str:
     """A column of a file as one of its table. `is_text` is whether texts are not known to be in NFC."""
     value = quote(name)
-    if is_text and kind in TEXT_TYPES:
+    if is_text and type_ in TEXT_TYPES:
         value = (
             f"arrayMap(t -> {_IN_NFC.replace('{}', 't')}, {value})"
-            if kind.startswith("Array")
+            if type_.startswith("Array")
             else _IN_NFC.replace("{}", value)
         )
-    if default is not None and seen.startswith("Nullable("):
+    if default is not None and read_type.startswith("Nullable("):
         value = f"ifNull({value}, {default})"
-    return value if seen == kind else f"accurateCast({value}, {literal(kind)})"
+    return value if read_type == type_ else f"accurateCast({value}, {literal(type_)})"
