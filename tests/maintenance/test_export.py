@@ -185,7 +185,7 @@ def test_an_unusable_order_loses_no_note(tmp_path: Path, order: list[object], le
         found = list(app.notes.transfer.everything(LOCAL))
     assert [one.path for one in taken.left_out] == left_out
     assert sorted(one.note.content for one in found) == sorted(CONVERSATION)
-    assert {one.previous_id for one in found} == {None}
+    assert {one.position.previous_id for one in found} == {None}
 
 
 def test_a_note_follows_only_a_note_of_its_namespace_that_came_before_it(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_note_follows_only_a_note_of_its_namespace_that_came_before_it(tmp_pat
     order.write_text("\n".join(json.dumps(line | {"previous": id_}) for line, id_ in zip(lines, before, strict=True)))
     with opened(tmp_path / "two") as app:
         assert read_export(app.opened, LOCAL, tmp_path / "out").left_out == []
-        found = {one.note.id: one.previous_id for one in app.notes.transfer.everything(LOCAL)}
+        found = {one.note.id: one.position.previous_id for one in app.notes.transfer.everything(LOCAL)}
     assert found == dict.fromkeys((first.id, second.id, apart.id))
 
 

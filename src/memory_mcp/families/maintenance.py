@@ -130,7 +130,7 @@ class ImportFolder:
     def lines(self, *names: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """The objects of a file of JSON lines, each with its file and line. There are none if the file is missing."""
         path = self.path.joinpath(*names)
-        with self.one(self.shown(path)), suppress(FileNotFoundError), path.open("rb") as file:
+        with self.one(self.shown(path)), suppress(FileNotFoundError, IsADirectoryError), path.open("rb") as file:
             count = ProgressCount(self.shown(path), Bytes(path.stat().st_size), self.report_progress)
             for number, line in enumerate(compressed.lines(file), start=1):
                 count.add(len(line))
@@ -155,7 +155,8 @@ class ImportFolder:
         return thing in self._seen
 
     def shown(self, path: Path) -> str:
-        return path.relative_to(self.path).as_posix()
+        """Its name in the export. Some systems and programs that pack folders decompose letters with accents."""
+        return unicodedata.normalize("NFC", path.relative_to(self.path).as_posix())
 
 
 class _LeaveOutOnError(AbstractContextManager[None]):

@@ -25,11 +25,12 @@ from memory_mcp.families.notes.model import Note, Source
 from memory_mcp.families.notes.operations import Notes
 from memory_mcp.families.notes.schema import NOTES_FILE
 from memory_mcp.families.notes.storage.sync import namespaces
-from memory_mcp.families.notes.transfer import PortableNote
+from memory_mcp.families.notes.transfer import PortableNote, SessionPosition
 from memory_mcp.services.search.ranking import DEFAULT_IMPORTANCE
 
 FOLDER, LINKS, ORDER = "notes", "links.jsonl", "order.jsonl"
 _FAST_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+MAX_ID_CHARS = 300  # of a session, or of the note before
 LINK_FIELDS = ("source_id", "target_id", "kind", "created_at")
 
 
@@ -37,7 +38,7 @@ def _export(notes: Notes, target: ExportFolder) -> int:
     return write_lines(target.make(FOLDER) / ORDER, _write_files(notes, target))
 
 
-def _write_files(notes: Notes, target: ExportFolder) -> Iterator[dict[str, str | None]]:
+def _write_files(notes: Notes, target: ExportFolder) -> Iterator[dict[str, Any]]:
     """Write a file for each note, in the order the notes were written. Yields the lines of order.jsonl."""
     everything = notes.transfer.everything(target.caller)
     for one in target.track(everything, "notes", notes.transfer.count(target.caller)):
@@ -48,7 +49,8 @@ def _write_files(notes: Notes, target: ExportFolder) -> Iterator[dict[str, str |
         if path.exists():
             path = folder / f"{file_name(note.title)}-{note.id}.md"
         write_text(path, note_file(one))
-        yield {"file": path.relative_to(target.path / FOLDER).as_posix(), "previous": one.previous_id}
+        position = {"session": one.position.session_id, "previous": one.position.previous_id}
+        yield {"file": path.relative_to(target.path / FOLDER).as_posix(), **position}
 
 
 def _folder_name(namespace: str) -> str:
@@ -96,23 +98,33 @@ def _dump(fields: dict[str, Any]) -> str:
 
 def _import(notes: Notes, source: ImportFolder) -> None:
     """Import the notes that order.jsonl lists, in its order, then the others. A note is identified by its id."""
-    previous = dict(_previous_notes(source))
-    for path in source.files(FOLDER, first=tuple(previous)):
+    positions = dict(_positions(source))
+    for path in source.files(FOLDER, first=tuple(positions)):
         if path.suffix != ".md":
             continue
         with source.one(source.shown(path)):
-            read = read_note(read_small(path).decode(), previous.get(source.shown(path)))
+            read = read_note(read_small(path).decode(), positions.get(source.shown(path), SessionPosition()))
             is_new = notes.transfer.add(source.caller, read, dry_run=source.dry_run)
             is_new = source.is_first("note", read.note.id) and is_new
             source.result.count("notes", new=is_new)
 
 
-def _previous_notes(source: ImportFolder) -> Iterator[tuple[str, str | None]]:
-    """The lines of order.jsonl: the file of each note, and the id of the note before it. Older exports have none."""
+def _positions(source: ImportFolder) -> Iterator[tuple[str, SessionPosition]]:
+    """The lines of order.jsonl: the file of each note, and its position. Older exports have none."""
     for location, fields in source.lines(FOLDER, ORDER):
         with source.one(location):
-            previous = text_of(fields, "previous") if fields.get("previous") is not None else None
-            yield f"{FOLDER}/{text_of(fields, 'file')}", previous
+            position = SessionPosition(_optional_id(fields, "session"), _optional_id(fields, "previous"))
+            yield f"{FOLDER}/{text_of(fields, 'file')}", position
+
+
+def _optional_id(fields: dict[str, Any], name: str) -> str | None:
+    """Raises TypeError or ValueError unless it is missing, null or a short text."""
+    if fields.get(name) is None:
+        return None
+    id_ = text_of(fields, name)
+    if "\0" in id_ or len(id_) > MAX_ID_CHARS:
+        raise ValueError(name)
+    return id_
 
 
 def _import_links(notes: Notes, source: ImportFolder) -> None:
@@ -140,8 +152,8 @@ def _check_ends(notes: Notes, source: ImportFolder, source_id: str, target_id: s
             raise NotFound(f"there is no note {id_}")
 
 
-def read_note(text: str, previous_id: str | None = None) -> PortableNote:
-    """The note in a markdown file; `previous_id` is that of the note before it. Raises ValueError."""
+def read_note(text: str, position: SessionPosition) -> PortableNote:
+    """The note in a markdown file. Raises ValueError."""
     fields, content = _front_matter(text)
     now = precise_stamp(utc_now())
     source: Source = fields["source"] if fields.get("source") in get_args(Source) else "import"
@@ -166,7 +178,7 @@ def read_note(text: str, previous_id: str | None = None) -> PortableNote:
         superseded_by=None,
         version=max(1, int(fields.get("version", 1))),
     )
-    return PortableNote(note, tags, has_own_title=bool(fields.get("title")), previous_id=previous_id)
+    return PortableNote(note, tags, has_own_title=bool(fields.get("title")), position=position)
 
 
 def _front_matter(text: str) -> tuple[dict[str, Any], str]:

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from memory_mcp.caller import Caller
-from memory_mcp.clock import precise_stamp
+from memory_mcp.clock import instant, precise_stamp
 from memory_mcp.engines.transactions import Read, Write
 from memory_mcp.errors import Invalid, NotFound
 from memory_mcp.families.notes import markdown
@@ -47,9 +47,8 @@ def rewrite(
     moved = note.namespace != former.note.namespace
     came_or_went = note.archived != former.note.archived
     linking = links.unresolve_links(tx, seq) if moved or came_or_went else []
-    following = notes.unlink_from_session(tx, seq) if moved or came_or_went else notes.followers(tx, seq)
     changed = replace(note, updated_at=updated_at or tx.precise_stamp)
-    previous = None if moved or came_or_went else stored.previous
+    previous, following = _relink(tx, former, note)
     _replace(tx, former, replace(stored, note=changed, previous=previous), tags)
     links.set_wikilinks(tx, seq, marks.links)
     if moved or came_or_went:
@@ -68,6 +67,18 @@ def rewrite(
     if moved or came_or_went or (note.content, note.expires_at) != before:
         _index_again(tx, following)
     return notes.ids_of(tx, linking)
+
+
+def _relink(tx: Write, former: StoredNote, note: Note) -> tuple[int | None, list[int]]:
+    """Keep the order of a session where a note leaves it or comes back. Returns the note before it, and the notes whose
+    note before changes."""
+    moved = note.namespace != former.note.namespace
+    if former.note.archived and not note.archived and not moved:
+        created, gap = instant(note.created_at), ranking.MAX_CONTEXT_GAP
+        return notes.rejoin_session(tx, former.seq, precise_stamp(created - gap), precise_stamp(created + gap))
+    if moved or note.archived != former.note.archived:
+        return None, notes.unlink_from_session(tx, former.seq)
+    return former.previous, notes.followers(tx, former.seq)
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,21 @@ from memory_mcp.services.search_index import IndexFiles
 
 
 @dataclass(frozen=True)
+class SessionPosition:
+    """The session or conversation that a note was written in, and the note just before it there."""
+
+    session_id: str | None = None
+    previous_id: str | None = None
+
+
+@dataclass(frozen=True)
 class PortableNote:
     """A note as exports have it."""
 
     note: Note
     user_tags: Sequence[str]
     has_own_title: bool
-    previous_id: str | None  # the id of the note written just before, in the same session or conversation
+    position: SessionPosition
 
 
 class NoteTransfer:
@@ -104,8 +112,7 @@ class NoteTransfer:
 
 def _portable(tx: Read, stored: StoredNote) -> PortableNote:
     user_tags = [tag.name for tag in notes.tags_of(tx, stored.seq) if tag.origin == "user"]
-    before = notes.ids_of(tx, [stored.previous]) if stored.previous is not None else []
-    return PortableNote(stored.note, user_tags, stored.has_own_title, before[0] if before else None)
+    return PortableNote(stored.note, user_tags, stored.has_own_title, SessionPosition(*notes.position(tx, stored.seq)))
 
 
 def _add(tx: Write, caller: Caller, imported: PortableNote) -> tuple[Note, list[str]] | None:
@@ -133,8 +140,13 @@ def _insert(tx: Write, caller: Caller, imported: PortableNote) -> tuple[Note, li
         title=imported.note.title if imported.has_own_title else markdown.first_line(imported.note.content),
         tags=[tag.name for tag in tags],
     )
-    previous = _seq_before(tx, imported)
-    stored = notes.insert(tx, note, has_own_title=imported.has_own_title, previous=previous, session_id=None)
+    stored = notes.insert(
+        tx,
+        note,
+        has_own_title=imported.has_own_title,
+        previous=_seq_before(tx, imported),
+        session_id=imported.position.session_id,
+    )
     if note.archived or note.version != 1:
         notes.update(tx, stored)
     notes.set_referenced(tx, stored.seq, note.last_referenced_at)
@@ -156,9 +168,9 @@ def _all_tags(imported: PortableNote, marks: markdown.Marks) -> list[Tag]:
 
 def _seq_before(tx: Read, imported: PortableNote) -> int | None:
     """The seq of the note before it. None if its namespace has no such note, or only an archived one."""
-    if imported.previous_id is None or imported.note.archived:
+    if imported.position.previous_id is None or imported.note.archived:
         return None
-    before = notes.get(tx, imported.previous_id, imported.note.namespace)
+    before = notes.get(tx, imported.position.previous_id, imported.note.namespace)
     return before.seq if before and not before.note.archived else None
 
 
