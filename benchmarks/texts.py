@@ -44,23 +44,21 @@ class Texts:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self._translate_errors = _made_words(VOCABULARY)  # words that mean something, the rarest last
-        self._words = [*EVERYDAY.split(), *self._translate_errors]
+        self._vocabulary = _made_words(VOCABULARY)  # words that mean something, the rarest last
+        self._words = [*EVERYDAY.split(), *self._vocabulary]
         self._weights = list(itertools.accumulate(1 / rank for rank in range(1, len(self._words) + 1)))
 
     def memories(self, count: int, prefix: str = "") -> Iterator[NewMemory]:
         """Each under a key of its own, 8 to 40 words long."""
         for number in range(count):
-            subject, detail = self._random.choices(self._translate_errors[:5000], k=2)
+            subject, detail = self._random.choices(self._vocabulary[:5000], k=2)
             tags = self._random.sample(TAGS, self._random.randint(0, 3))
             yield NewMemory("vault", f"{prefix}{subject}-{detail}-{number}", self._sentences(), tuple(tags))
 
     def notes(self, count: int) -> Iterator[NewNote]:
         """16 to 160 words of markdown each, two in three under a title of their own."""
         for _ in range(count):
-            title = " ".join(
-                self._random.choices(self._translate_errors[:5000], k=self._random.randint(2, 4))
-            ).capitalize()
+            title = " ".join(self._random.choices(self._vocabulary[:5000], k=self._random.randint(2, 4))).capitalize()
             (namespace,) = self._random.choices(list(NAMESPACES), weights=list(NAMESPACES.values()))
             yield NewNote(
                 content="\n\n".join(self._sentences() for _ in range(self._random.randint(2, 4))),
@@ -88,9 +86,9 @@ class Texts:
 
     def _content_word(self) -> str:
         common, middling, rare = (
-            self._translate_errors[:300],
-            self._translate_errors[300:4000],
-            self._translate_errors[4000:],
+            self._vocabulary[:300],
+            self._vocabulary[300:4000],
+            self._vocabulary[4000:],
         )
         (band,) = self._random.choices((common, middling, rare), weights=(3, 4, 3))
         return self._random.choice(band)

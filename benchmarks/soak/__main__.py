@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
@@ -47,6 +48,14 @@ SECONDS = 1800.0
 AGAIN_SHARE, MIN_AGAIN_S = 0.05, 30.0  # of the time, for the same work on a new server
 LOCAL, OTHER = USERS = ("local", "ann")
 EMPTY = [sys.executable, "-m", "benchmarks.empty_http"]
+
+
+@dataclass(frozen=True)
+class WorkTexts:
+    """What clients write and ask."""
+
+    contents: Sequence[str]
+    questions: Sequence[str]
 
 
 def main() -> None:
@@ -105,8 +114,9 @@ def fill_new_directory(data_dir: Path, new_directory: Path, scratch: Path, log: 
 
 async def search_once(server: Server, keys: dict[str, str]) -> None:
     """Search every family of every user: some indexes are filled by the first search."""
+    texts = make_work_texts()
     async with connected(server, keys, len(USERS)) as clients:
-        for visitor in made_visitors(clients, []):
+        for visitor in make_visitors(clients, [], texts):
             await visitor.search_everything()
 
 
@@ -156,13 +166,14 @@ async def opened_pages(server: Server, data_dir: Path) -> AsyncIterator[list[Web
 
 async def soak(server: Server, data_dir: Path, keys: dict[str, str], seconds: float) -> report.Soaked:
     samples: list[Sample] = []
+    texts = make_work_texts()  # takes seconds, while no client answers: before any is connected
     async with (
         connected(server, keys, HTTP_CLIENTS) as http_clients,
         connected_over_stdio(data_dir) as stdio_clients,
         opened_pages(server, data_dir) as pages,
     ):
         await prepare(http_clients)
-        visitors = made_visitors(http_clients, stdio_clients)
+        visitors = make_visitors(http_clients, stdio_clients, texts)
         watching = asyncio.create_task(watch(server, samples))
         cpu, begun = server.cpu(), time.perf_counter()
         record = await work(visitors, seconds)
@@ -207,10 +218,14 @@ async def prepare(clients: Sequence[Client]) -> None:
         await client.call("portal_write", {"portalUri": PORTAL, "table": TABLE, "data": [row]})
 
 
-def made_visitors(http_clients: Sequence[Client], stdio_clients: Sequence[StdioClient]) -> list[Visitor]:
+def make_work_texts() -> WorkTexts:
     texts = Texts(SEED)
-    contents = [memory.content for memory in texts.memories(2000)]
-    questions = texts.questions(500)
+    return WorkTexts([memory.content for memory in texts.memories(2000)], list(texts.questions(500)))
+
+
+def make_visitors(
+    http_clients: Sequence[Client], stdio_clients: Sequence[StdioClient], texts: WorkTexts
+) -> list[Visitor]:
     users: list[tuple[AnyClient, str]] = [
         *((client, USERS[number % len(USERS)]) for number, client in enumerate(http_clients)),
         *((client, LOCAL) for client in stdio_clients),
@@ -218,7 +233,7 @@ def made_visitors(http_clients: Sequence[Client], stdio_clients: Sequence[StdioC
     counted: Counter[str] = Counter()
     visitors = []
     for client, user in users:
-        visitors.append(Visitor(client, user, counted[user], contents, questions))
+        visitors.append(Visitor(client, user, counted[user], texts.contents, texts.questions))
         counted[user] += 1
     return visitors
 
