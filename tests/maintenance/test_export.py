@@ -12,6 +12,7 @@ from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.families.graph.model import Entity, NewEntity, Relation
 from memory_mcp.families.notes.model import Author, NewNote, NoteQuery
 from memory_mcp.families.stores.folder_scan import MAX_FILE_BYTES
+from memory_mcp.families.vault.model import NewMemory
 from memory_mcp.maintenance.exports import Export
 from memory_mcp.maintenance.imports import read_export
 from memory_mcp.maintenance.zip_file import unpack_export
@@ -161,6 +162,31 @@ def test_a_namespace_may_be_called_like_a_file_of_an_export(tmp_path: Path, name
     with opened(tmp_path / "two") as app:
         assert read_export(app.opened, LOCAL, tmp_path / "out").left_out == []
         assert app.notes.reader.read(LOCAL, note.id).namespace == namespace
+
+
+def test_an_import_by_the_command_line_is_listed_undone_and_repeated(tmp_path: Path) -> None:
+    """Also once more after the undo: the notes are as they were."""
+    with opened(tmp_path / "one") as app:
+        for text in CONVERSATION:
+            app.notes.writer.create(LOCAL, Author(session_id="s"), NewNote(text))
+        app.vault.import_memory(
+            LOCAL, NewMemory("vault", "k", "content"), "2020-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
+        )
+        Export(app.opened, LOCAL).run(tmp_path / "out")
+    into = ("--data-dir", tmp_path / "two")
+    assert run("import", "memory-mcp", tmp_path / "out", *into).returncode == 0
+    assert {one["source"] for one in answer("writes", "list", *into)["writes"]} == {"import"}
+    with opened(tmp_path / "two") as app:
+        [listed] = app.importers.history(LOCAL).all()
+        assert (listed.source, listed.imported, listed.state) == ("out", 4, "done")
+        undone = app.own_exports.undo(LOCAL, listed.id)
+        assert (undone.removed, undone.kept) == (4, 0)
+        assert list(app.vault.everything(LOCAL)) == []
+    done = answer("import", "memory-mcp", tmp_path / "out", *into)
+    assert done["new"] == {"memories": 1, "notes": 3}
+    with opened(tmp_path / "two") as app, opened(tmp_path / "one") as origin:
+        positions = [one.position for one in app.notes.transfer.everything(LOCAL)]
+        assert positions == [one.position for one in origin.notes.transfer.everything(LOCAL)]
 
 
 CONVERSATION = ("What about the orchestra?", "In Lisbon.", "A fine place.")

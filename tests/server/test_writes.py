@@ -83,8 +83,10 @@ def test_another_users_writes_do_not_exist(server: Http, me: Person) -> None:
     assert ann.ask("GET", "/api/journal").json() == {"writes": [], "incomplete": {}}
     assert ann.ask("GET", "/api/journal/groups").json() == {"groups": [], "incomplete": {}}
     for wanted in ({"ids": [mine["id"]]}, {"client": "wire"}, {"key": mine["key_id"]}):
-        undone = post(ann, "undo", **wanted)
-        assert (undone["deleted"], undone["restored"], undone["left"], undone["items"]) == (0, 0, 0, [])
+        refused = ann.ask("POST", "/api/journal/undo", json=wanted)
+        assert (refused.status_code, refused.json()["error"]) == (404, "not_found")
+        planned = post(ann, "preview", **wanted)
+        assert (planned["deleted"], planned["restored"], planned["left"], planned["items"]) == (0, 0, 0, [])
     assert fact(me) == "account 1"
 
 

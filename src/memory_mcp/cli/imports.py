@@ -16,8 +16,8 @@ from memory_mcp.cli.memories import lacks_model, waiting_text
 from memory_mcp.cli.output import counted, print_json, print_text
 from memory_mcp.cli.progress_bar import show_progress
 from memory_mcp.importers import FORMATS, ImportPlan, Report
+from memory_mcp.importers.model import OWN_FORMAT
 from memory_mcp.importers.operations import DEFAULT_DESTINATIONS
-from memory_mcp.maintenance.imports import read_export
 from memory_mcp.maintenance.zip_file import unpack_export
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be imported, and write nothing.")]
@@ -25,7 +25,6 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be impo
 INTO = {"notes": "--namespace", "stores": "--store", "graph": "--project"}
 """For each family, the option that names the destination."""
 
-OURS = "memory-mcp"  # what `memory-mcp export` writes
 CONTINUE_HINT = "Run the same command again: it adds only the rest."
 STOPPED = f"Memories that were written by then are stored. {CONTINUE_HINT}"
 DRY = "This was a dry run: nothing was written."
@@ -37,7 +36,7 @@ EXAMPLES = (
 
 
 def import_memories(
-    format_: Annotated[str, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join((OURS, *FORMATS))}.")],
+    format_: Annotated[str, typer.Argument(metavar="FORMAT", help=f"One of: {', '.join((OWN_FORMAT, *FORMATS))}.")],
     path: Annotated[
         Path,
         typer.Argument(parser=parse_path, metavar="PATH", help="The file, folder or zip that the other tool wrote."),
@@ -54,8 +53,8 @@ def import_memories(
     PATH itself is never changed."""
     given = {"--namespace": namespace, "--store": store, "--project": project}
     known = next((name for name in FORMATS if name == format_), None)
-    if known is None and format_ != OURS:
-        raise typer.BadParameter(f"{format_!r} is not a format. Use any of: {', '.join((OURS, *FORMATS))}.")
+    if known is None and format_ != OWN_FORMAT:
+        raise typer.BadParameter(f"{format_!r} is not a format. Use any of: {', '.join((OWN_FORMAT, *FORMATS))}.")
     option = INTO[FORMATS[known]] if known else "no such option"
     if strange := [name for name, value in given.items() if value is not None and name != option]:
         raise typer.BadParameter(f"{strange[0]} has no meaning for {format_}, which takes {option}.")
@@ -76,19 +75,20 @@ def import_own_export(
         show_progress(as_json, if_interrupted=DRY if dry_run else STOPPED) as report_progress,
         unpack_export(path) as folder,
     ):
-        taken = read_export(
-            app.opened, caller_for(app, local, user), folder, dry_run=dry_run, report_progress=report_progress
-        )
+        plan = ImportPlan(OWN_FORMAT, folder, "", dry_run, uploaded_name=path.name)
+        result = app.own_exports.take_in(caller_for(app, local, user), plan, report_progress)
     if as_json:
-        print_json({"format": OURS, "dry_run": dry_run, **taken.shown()})
+        print_json({"format": OWN_FORMAT, "dry_run": dry_run, **result.shown()})
     else:
-        for counts, words in ((taken.new, "New"), (taken.known, "Here already")):
+        for counts, words in ((result.new, "New"), (result.known, "Here already")):
             print_text(f"{words}: {', '.join(counted(count, name) for name, count in counts.items()) or 'nothing'}.")
-        for one in taken.left_out:
+        for one in result.left_out[:MAX_PROBLEMS_SHOWN]:
             print_text(f"  {one.path}: {one.why}", err=True)
+        if len(result.left_out) > MAX_PROBLEMS_SHOWN:
+            print_text(f"  … and {len(result.left_out) - MAX_PROBLEMS_SHOWN:,} more; --json has all.", err=True)
         if dry_run:
             print_text(DRY)
-    if taken.left_out:
+    if result.left_out:
         raise typer.Exit(1)
 
 

@@ -148,7 +148,7 @@ def _confirm(report: UndoReport) -> None:
         raise Invalid("An undo asks for confirmation. Give --yes to skip that, or --dry-run to see what it would do.")
     _print_items(report.items)
     if report.is_empty:
-        raise Invalid("There is nothing to undo: no write matches, or all that do are undone already.")
+        raise Invalid("There is nothing to undo: no write matches, or all are undone already.")
     if not confirm(f"Delete {_deleted(report)} and restore {_restored(report)}?"):
         raise Invalid("Nothing was undone.")
 
@@ -245,7 +245,7 @@ def _show_report(report: UndoReport, back: str | None, *, as_json: bool) -> None
         ]
         print_json({**vars(report), "items": shown, "undo": back})
     elif report.is_empty and not report.left:
-        print_text("Nothing to undo: no write matches, or all that do are undone already.")
+        print_text("Nothing to undo: no write matches, or all are undone already.")
     else:
         _print_items([one for one in report.items if one.undo.why or report.undo_id is None])
         will = "would be " if report.undo_id is None else ""

@@ -10,7 +10,7 @@ from typing import Any
 
 from memory_mcp.caller import Caller, Scope
 from memory_mcp.clock import new_id
-from memory_mcp.errors import AppError, Invalid
+from memory_mcp.errors import AppError, Invalid, NotFound
 from memory_mcp.families.family import OpenFamily
 from memory_mcp.families.writes import Journal, JournalUndo
 from memory_mcp.services.write_journal import ItemUndo, WriteGroup, WriteQuery, WriteRecord
@@ -107,6 +107,9 @@ class WriteReview:
     def writes(self, caller: Caller, query: ReviewQuery, limit: int) -> WritesPage:
         """The newest first. Raises Forbidden without the scope to read."""
         caller.require(Scope.READ)
+        return self._find(caller, query, limit)
+
+    def _find(self, caller: Caller, query: ReviewQuery, limit: int) -> WritesPage:
         incomplete: dict[str, str] = {}
         found: list[list[ReviewedWrite]] = []
         for family, journal, wanted in self._journals(caller, query, incomplete):
@@ -145,9 +148,16 @@ class WriteReview:
 
     def undo(self, caller: Caller, query: ReviewQuery) -> UndoReport:
         """Undo the writes that match. What others changed later is left alone. The undo can be undone: its writes have
-        its id. Raises Forbidden without the scopes to write, to delete and to manage links."""
+        its id. Raises NotFound if no write matches, and Forbidden without the scopes to write, to delete and to manage
+        links."""
         for scope in (Scope.WRITE, Scope.DELETE, Scope.LINK):
             caller.require(scope)
+        found = self._find(caller, query, 1)
+        if not found.writes and not found.incomplete:
+            raise NotFound("No write matches. Nothing was undone.", hint="List the writes to see which there are.")
+        return self._undo(caller, query)
+
+    def _undo(self, caller: Caller, query: ReviewQuery) -> UndoReport:
         report = UndoReport(new_id())
         undoing = replace(caller, undo_id=report.undo_id)
         for family, journal, wanted in self._journals(undoing, query, report.incomplete):
@@ -157,7 +167,7 @@ class WriteReview:
 
     def undo_session(self, caller: Caller, session_id: str, families: frozenset[str]) -> tuple[int, int]:
         """Undo the writes of a session in some families. Returns how many items are undone, and how many are left."""
-        report = self.undo(caller, ReviewQuery(WriteQuery(session_id=session_id), families))
+        report = self._undo(caller, ReviewQuery(WriteQuery(session_id=session_id), families))
         return report.deleted + report.restored, report.left
 
     def _undo_in(self, caller: Caller, family: str, journal: Journal, wanted: WriteQuery, report: UndoReport) -> None:

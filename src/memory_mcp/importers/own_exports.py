@@ -35,12 +35,14 @@ class OwnExports:
     importers: Importers  # whose history and lock are used
 
     def run(self, caller: Caller, plan: ImportPlan, report_progress: ReportProgress) -> Report:
-        """Import the folder of an export, or only compare it. New memories are added, existing ones stay as they are.
+        """`take_in` with the report that imports of other formats have."""
+        return _report(plan, self.take_in(caller, plan, report_progress))
 
-        Raises Invalid for a folder that is not an export.
-        """
+    def take_in(self, caller: Caller, plan: ImportPlan, report_progress: ReportProgress) -> ImportResult:
+        """Import the folder of an export, or only compare it. New memories are added, existing ones stay as they are.
+        The import is listed and can be undone. Raises Invalid for a folder that is not an export."""
         if plan.dry_run:
-            return _report(plan, self.read(caller, plan.path, dry_run=True, report_progress=report_progress))
+            return self.read(caller, plan.path, dry_run=True, report_progress=report_progress)
         with self.importers.lock(caller):
             log = self.importers.history(caller).begin(plan)
             importing = replace(caller, source="import", client=OWN_FORMAT, session_id=_session(log.id))
@@ -51,7 +53,7 @@ class OwnExports:
             finally:
                 log.add(self._added(caller, plan.path, before))
                 log.finish(report, is_whole=is_whole)
-        return report
+        return result
 
     def undo(self, caller: Caller, id_: str) -> ImportRecord:
         """Delete what an import added, unless it was changed since. Raises NotFound, and Conflict if it is undone

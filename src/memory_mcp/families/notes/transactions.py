@@ -22,7 +22,7 @@ from memory_mcp.families.notes.model import (
     tag_key,
 )
 from memory_mcp.families.notes.result_limits import metadata_json
-from memory_mcp.families.notes.storage import index, links, notes
+from memory_mcp.families.notes.storage import index, links, notes, session_order
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import wikilinks
 from memory_mcp.families.notes.storage.writes import WRITES, link_write, note_write
@@ -75,10 +75,10 @@ def _relink(tx: Write, former: StoredNote, note: Note) -> tuple[int | None, list
     moved = note.namespace != former.note.namespace
     if former.note.archived and not note.archived and not moved:
         created, gap = instant(note.created_at), ranking.MAX_CONTEXT_GAP
-        return notes.rejoin_session(tx, former.seq, precise_stamp(created - gap), precise_stamp(created + gap))
+        return session_order.rejoin_session(tx, former.seq, precise_stamp(created - gap), precise_stamp(created + gap))
     if moved or note.archived != former.note.archived:
-        return None, notes.unlink_from_session(tx, former.seq)
-    return former.previous, notes.followers(tx, former.seq)
+        return None, session_order.unlink_from_session(tx, former.seq)
+    return former.previous, session_order.followers(tx, former.seq)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def insert(
 ) -> tuple[StoredNote, list[str]]:
     """Returns the note, and the ids of notes whose links changed."""
     since = precise_stamp(tx.now - ranking.MAX_CONTEXT_GAP)
-    previous = notes.latest_of_session(tx, author.session_id, namespace_for(caller, new.namespace), since)
+    previous = session_order.latest_of_session(tx, author.session_id, namespace_for(caller, new.namespace), since)
     return insert_after(tx, caller, author, new, marks, previous)
 
 
@@ -162,7 +162,7 @@ def archive_unrecorded(tx: Write, former: StoredNote) -> tuple[list[Note], list[
 def delete(tx: Write, caller: Caller, stored: StoredNote) -> tuple[list[Note], list[str]]:
     WRITES.record(tx, caller, note_write(stored.note.id, "deleted", None))
     older = links.superseded(tx, stored.seq)
-    following = notes.unlink_from_session(tx, stored.seq)
+    following = session_order.unlink_from_session(tx, stored.seq)
     linking = links.unresolve_links(tx, stored.seq)
     ids = notes.ids_of(tx, [*linking, *older])
     notes.delete(tx, stored.seq)

@@ -11,7 +11,7 @@ from memory_mcp.families.notes.change_events import NoteEvents
 from memory_mcp.families.notes.model import Author, ImportedNote, Note, Tag
 from memory_mcp.families.notes.replica import NoteReplica
 from memory_mcp.families.notes.replica_merge import ReplicaChanges
-from memory_mcp.families.notes.storage import index, links, notes
+from memory_mcp.families.notes.storage import index, links, notes, session_order
 from memory_mcp.families.notes.storage.notes import StoredNote
 from memory_mcp.families.notes.storage.sync import fields
 from memory_mcp.families.notes.storage.writes import WRITES, link_write, note_write
@@ -112,7 +112,9 @@ class NoteTransfer:
 
 def _portable(tx: Read, stored: StoredNote) -> PortableNote:
     user_tags = [tag.name for tag in notes.tags_of(tx, stored.seq) if tag.origin == "user"]
-    return PortableNote(stored.note, user_tags, stored.has_own_title, SessionPosition(*notes.position(tx, stored.seq)))
+    return PortableNote(
+        stored.note, user_tags, stored.has_own_title, SessionPosition(*session_order.position(tx, stored.seq))
+    )
 
 
 def _add(tx: Write, caller: Caller, imported: PortableNote) -> tuple[Note, list[str]] | None:

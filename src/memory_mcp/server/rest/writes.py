@@ -173,7 +173,7 @@ def preview_undo(body: WritesToUndo, app: TheApp, person: ThePerson) -> WritesUn
     return _report(app.write_review.preview(person, body.chosen()))
 
 
-@user_router.post("/journal/undo", responses=refusals(413, 422))
+@user_router.post("/journal/undo", responses=refusals(404, 413, 422))
 def undo_writes(body: WritesToUndo, app: TheApp, person: ThePerson) -> WritesUndo:
     """Undo writes: new memories and rows are deleted, changed and deleted memories get their former state. What others
     changed later is left alone. The answer's `undo_id` takes the undo back."""
