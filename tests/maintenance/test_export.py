@@ -23,7 +23,8 @@ def test_everything_is_exported_in_open_formats(tmp_path: Path) -> None:
     data_dir, out = tmp_path / "data", tmp_path / "out"
     other = furnish(data_dir, tmp_path / "elsewhere", portals=True)
     done = answer("export", out, "--data-dir", data_dir)
-    assert done["counts"] == {"vault": 1, "notes": 3, "links": 1, "stores": 4, "graph": 2, "portals": 1}
+    families = {"vault": 1, "notes": 3, "links": 1, "stores": 4, "graph": 2, "portals": 1}
+    assert done["counts"] == families | {"conversations": 0}
     assert done["left_out"] == []
     _check_files(out)
 
@@ -49,7 +50,7 @@ def _check_files(out: Path) -> None:
     assert (out / "portals" / "tests" / "kept" / "events.csv").read_text() == '"id","what"\n1,"kept"\n2,"too"\n'
     assert (out / "portals" / "tests" / "kept" / "events.parquet").read_bytes()[:4] == b"PAR1"
     assert run("portal", "open", out / "portals" / "tests" / "kept.db").returncode == 0
-    for name in ("vault.jsonl", "links.jsonl", "order.jsonl", "projects.jsonl", "portals/"):
+    for name in ("vault.jsonl", "links.jsonl", "order.jsonl", "projects.jsonl", "portals/", "conversations.jsonl"):
         assert name in (out / "README.md").read_text()
 
 

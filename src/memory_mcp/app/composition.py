@@ -14,7 +14,8 @@ from memory_mcp.app.postgres import check_settings, create_peers
 from memory_mcp.caller import ALL_SCOPES, LOCAL_USER, Caller
 from memory_mcp.changes import KEYS_TOPIC, Changes
 from memory_mcp.clock import Clock, utc_now
-from memory_mcp.conversations import Conversations, Families
+from memory_mcp.conversations import Conversations
+from memory_mcp.conversations.family import conversations
 from memory_mcp.conversations.schema import FILE as CONVERSATIONS_FILE
 from memory_mcp.engines.sqlite import Database
 from memory_mcp.errors import Unavailable
@@ -54,11 +55,10 @@ class App:
 
     settings: Settings
     families: dict[str, Family[Any]]  # by name: those that are switched on
-    opened: dict[str, OpenFamily[Any]]  # by name: all of them
+    opened: dict[str, OpenFamily[Any]]  # by name: all of them, and the conversations
     importers: Importers
     own_exports: OwnExports
     write_review: WriteReview
-    conversations: Conversations
     access: Access
     sessions: Sessions
     clients: Clients
@@ -79,6 +79,10 @@ class App:
     @property
     def notes(self) -> Notes:
         return cast("Notes", self.opened["notes"].operations)
+
+    @property
+    def conversations(self) -> Conversations:
+        return cast("Conversations", self.opened["conversations"].operations)
 
     @property
     def stores(self) -> Stores:
@@ -209,7 +213,7 @@ def open_app(
             new_files_dir=new_files_dir,
         )
         context.databases.update(one for one in (own.server, own.live) if isinstance(one, Database))
-        _open_families(context, families)
+        _open_families(context, {**families, conversations.name: conversations})
         app = _create_app(context, own, served, peers, forwarder)
         stack.callback(app.stop)
         if serving:
@@ -244,7 +248,6 @@ def _create_app(
         importers=importers,
         own_exports=OwnExports(read, write_review.undo_session, opened, importers),
         write_review=write_review,
-        conversations=_create_conversations(context),
         access=create_access(settings, own, context.clock, partial(changes.publish_topic, topic=KEYS_TOPIC)),
         sessions=context.sessions,
         clients=_create_clients(context, own, peers),
@@ -273,13 +276,6 @@ def _create_clients(context: Context, own: ServerDatabases, peers: Peers) -> Cli
 
 def _refuse_sync(user: str) -> Replica:
     raise Unavailable("Notes in PostgreSQL cannot be synced yet. Use a server without --database-url to sync.")
-
-
-def _create_conversations(context: Context) -> Conversations:
-    operations = {name: one.operations for name, one in context.opened.items()}
-    families = Families(operations["notes"], operations["graph"], operations["stores"], operations["recall"])
-    notify = partial(context.changes.publish_topic, topic="conversations")
-    return Conversations(families, context.user_databases(CONVERSATIONS_FILE), context.settings, context.clock, notify)
 
 
 def _create_sessions(settings: Settings, own: ServerDatabases) -> Sessions:

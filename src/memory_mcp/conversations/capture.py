@@ -11,11 +11,12 @@ from uuid import UUID, uuid5
 from memory_mcp.caller import Caller
 from memory_mcp.clock import Clock, instant, precise_stamp
 from memory_mcp.conversations import redaction, storage, transcripts
+from memory_mcp.conversations.deletion import delete_messages
 from memory_mcp.conversations.model import SOURCE, Conversation, HookCall, HookProject, Message
 from memory_mcp.conversations.transcripts import Reading
 from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.families.notes import Notes
-from memory_mcp.families.notes.model import Author, Filter, NewNote
+from memory_mcp.families.notes.model import Author, NewNote
 
 log = logging.getLogger(__name__)
 
@@ -129,13 +130,9 @@ class Capture:
 
     def _delete(self, caller: Caller, conversation: Conversation) -> None:
         """Delete what was stored while the user deleted the conversation."""
-        chosen = Filter(source=SOURCE, session=conversation.id)
         with self._files.database(caller.user).read() as tx:
             found = storage.get(tx, conversation.id)
-        if found and found.is_purged:
-            self._notes.series.delete(caller, chosen)
-        else:
-            self._notes.series.archive(caller, chosen)
+        delete_messages(self._notes, caller, found or conversation)
 
     def _notes_of(self, conversation: Conversation, batch: list[Reading]) -> Iterator[NewNote]:
         """Messages that would have expired already are left out."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from memory_mcp.caller import Caller
 from memory_mcp.conversations import storage
-from memory_mcp.conversations.model import SOURCE, HookProject
+from memory_mcp.conversations.model import SOURCE, Conversation, HookProject
 from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.errors import Conflict, Invalid, NotFound
 from memory_mcp.families.family import Call
@@ -77,6 +77,15 @@ class Deletion:
     def _mark(self, caller: Caller, ids: list[str], *, is_deleted: bool) -> None:
         with self._files.database(caller.user).write() as tx:
             storage.mark_deleted(tx, ids, is_deleted=is_deleted)
+
+
+def delete_messages(notes: Notes, caller: Caller, conversation: Conversation) -> None:
+    """Delete what was stored of a conversation although the user deleted it: for good, if the user did so."""
+    chosen = Filter(source=SOURCE, session=conversation.id)
+    if conversation.is_purged:
+        notes.series.delete(caller, chosen)
+    else:
+        notes.series.archive(caller, chosen)
 
 
 def _missing(ref: str) -> NotFound:

@@ -81,8 +81,8 @@ class Conversation:
 
     @property
     def is_purged(self) -> bool:
-        """Deleted for good."""
-        return self.is_deleted and self.transcript is None
+        """Deleted for good. An imported conversation has no transcript, either, but a last note."""
+        return self.is_deleted and self.transcript is None and self.last_note is None
 
     @property
     def ref(self) -> str:
@@ -91,6 +91,21 @@ class Conversation:
     @property
     def cursor(self) -> "ConversationCursor":
         return ConversationCursor(self.last_at, self.id)
+
+
+@dataclass(frozen=True)
+class PortableConversation:
+    """A conversation as exports have it: without what only this machine can read."""
+
+    id: str
+    client: str
+    project: str
+    title: str
+    started_at: str
+    last_at: str
+    folder: str | None
+    messages: int
+    last_note: str
 
 
 @dataclass(frozen=True)

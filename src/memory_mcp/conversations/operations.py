@@ -16,6 +16,7 @@ from memory_mcp.conversations.model import Conversation, GivenMemory, HookAnswer
 from memory_mcp.conversations.reader import ConversationReader
 from memory_mcp.conversations.suggestions import PromptContext, Suggestions
 from memory_mcp.conversations.texts import counted_messages, framed
+from memory_mcp.conversations.transfer import ConversationTransfer
 from memory_mcp.engines.transactions import UserDatabases
 from memory_mcp.families.graph import Graph
 from memory_mcp.families.notes import Notes
@@ -46,6 +47,7 @@ class Conversations:
         self._suggestions = Suggestions(families.notes, families.recall)
         self.reader = ConversationReader(families.notes, files)
         self.edits = Deletion(families.notes, files).edits
+        self.transfer = ConversationTransfer(families.notes, files, notify)
 
     def answer(self, caller: Caller, session: Session, call: HookCall) -> HookAnswer:
         """Do what belongs to an event. Raises AppError, or OSError for a transcript that cannot be read."""

@@ -1,7 +1,7 @@
 """SQL for conversations and what was given to them."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from memory_mcp.conversations.model import (
@@ -11,6 +11,7 @@ from memory_mcp.conversations.model import (
     GivenMemories,
     GivenMemory,
     HookCall,
+    PortableConversation,
 )
 from memory_mcp.engines.transactions import Read, Write
 
@@ -147,6 +148,51 @@ def matching(tx: Read, project: str | None, *, include_deleted: bool) -> list[st
         {"project": project, "deleted": int(include_deleted)},
     )
     return [id_ for (id_,) in rows]
+
+
+# Exports and imports
+
+
+def everything(tx: Read) -> Iterator[Conversation]:
+    """Every one with stored messages, in the order of their ids."""
+    return map(_conversation, tx.each(f"SELECT {_CONVERSATION} FROM conversations WHERE {_HAS_MESSAGES} ORDER BY id"))
+
+
+def add_imported(tx: Write, new: PortableConversation) -> bool:
+    """False if it exists, also as a deleted one."""
+    rows = tx.all(
+        """
+        INSERT INTO conversations (id, client, project, title, started_at, last_at, folder, messages, last_note)
+        VALUES (:id, :client, :project, :title, :started_at, :last_at, :folder, :messages, :last_note)
+        ON CONFLICT (id) DO NOTHING RETURNING id
+        """,
+        vars(new),
+    )
+    return bool(rows)
+
+
+_IS_IMPORTED = f"transcript IS NULL AND {_HAS_MESSAGES}"  # every capture names a transcript
+
+
+def imported(tx: Read) -> list[tuple[str, str]]:
+    """(id, last_at) of those that no capture has gone on with."""
+    return [(id_, last_at) for id_, last_at in tx.all(f"SELECT id, last_at FROM conversations WHERE {_IS_IMPORTED}")]
+
+
+def deleted(tx: Read, ids: Collection[str]) -> list[Conversation]:
+    """Those of these that the user deleted."""
+    rows = tx.all(
+        f"""
+        SELECT {_CONVERSATION} FROM conversations
+        WHERE is_deleted = 1 AND id IN (SELECT value FROM json_each(:ids)) ORDER BY id
+        """,
+        {"ids": json.dumps(list(ids))},
+    )
+    return [_conversation(row) for row in rows]
+
+
+def remove_imported(tx: Write, id_: str) -> None:
+    tx.all(f"DELETE FROM conversations WHERE id = :id AND {_IS_IMPORTED}", {"id": id_})
 
 
 def _conversation(row: Sequence[Any]) -> Conversation:

@@ -223,6 +223,8 @@ class Family(Generic[Ops]):
     """The address under which changes of a resource are published; None if the caller may not see them."""
     complete: Callable[[Call[Ops], str, str], Sequence[str]] = lambda call, name, value: ()  # an argument's values
 
+    part_of: str | None = None
+    """The family without which a caller does not have this one. None: a caller has it by its own name."""
     maintenance: Callable[[], FamilyMaintenance[Ops]] | None = None  # export, import, checks: loaded when needed
 
     # Start and stop of a server

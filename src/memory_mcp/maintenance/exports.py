@@ -25,7 +25,7 @@ class Export:
     """Exports one user's data in the families that the caller may use."""
 
     def __init__(self, families: Mapping[str, OpenFamily[Any]], caller: Caller) -> None:
-        self._families = [one for name, one in families.items() if name in caller.families]
+        self._families = [one for name, one in families.items() if (one.family.part_of or name) in caller.families]
         self._caller = caller
 
     def run(self, target: Path, report_progress: ReportProgress = report_nothing) -> ExportResult:
