@@ -278,6 +278,32 @@ def test_a_dry_run_predicts_the_result_for_partly_invalid_data(tmp_path: Path) -
     assert (taken.new["links"], taken.known["links"]) == (1, 1)
 
 
+def test_an_imported_project_keeps_the_time_of_its_creation(tmp_path: Path) -> None:
+    furnish(tmp_path / "data")
+    out = tmp_path / "out"
+    with opened(tmp_path / "data") as app:
+        for name in ("since", "odd"):
+            app.graph.add_graph(LOCAL, name, [NewEntity("A", "thing")], [])
+        Export(app.opened, LOCAL).run(out)
+    about = out / "graph" / "_projects.jsonl"
+    times: dict[str, object] = {
+        "old": "2019-05-06T07:08:09Z",
+        "work": "2020-01-01T01:00:00+01:00",
+        "since": None,  # the time of the import
+        "odd": "yesterday",
+    }
+    projects = [json.loads(line) for line in about.read_text().splitlines()]
+    about.write_text("".join(json.dumps(one | {"created_at": times[one["name"]]}) + "\n" for one in projects))
+    with opened(tmp_path / "new") as app:
+        tried = read_export(app.opened, LOCAL, out, dry_run=True)
+        taken = read_export(app.opened, LOCAL, out)
+        created = {one.name: one.created_at for one in app.graph.every_project(LOCAL)}
+    assert [one.path for one in taken.left_out] == ["graph/odd.jsonl"]
+    assert (tried.left_out, tried.new) == (taken.left_out, taken.new)
+    assert created.pop("since") > "2026"
+    assert created == {"old": "2019-05-06T07:08:09Z", "work": "2020-01-01T00:00:00Z"}
+
+
 def test_store_files_are_imported_up_to_the_size_limit(tmp_path: Path) -> None:
     furnish(tmp_path / "data")
     with opened(tmp_path / "data") as app:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from memory_mcp.clock import instant, stamp
 from memory_mcp.engines.files import compressed
 from memory_mcp.engines.sqlite import integrity
 from memory_mcp.errors import AppError, Conflict, Invalid
@@ -79,17 +80,24 @@ def _import_project(
 ) -> None:
     entities, relations = _read(path)
     is_archived = there is not None and there.status == "archived"
-    any_name = "name" in about
+    any_name, created_at = "name" in about, _created_at(about)
     if is_archived or source.dry_run:
         added = graph.compare_graph(source.caller, name, entities, relations, archived=is_archived, any_name=any_name)
     else:
         description = str(about.get("description") or "")
-        added = graph.add_graph(source.caller, name, entities, relations, description, any_name=any_name)
+        added = graph.add_graph(
+            source.caller, name, entities, relations, description, any_name=any_name, created_at=created_at
+        )
     if is_archived and (added.entities or added.observations or added.relations):
         raise Conflict(f"the project {name!r} is archived here: restore it, and import again")
     _count(source, name, added, is_new=there is None)
     if there is None and about.get("status") == "archived" and not source.dry_run:
         graph.archive_project(source.caller, name)
+
+
+def _created_at(about: dict[str, Any]) -> str | None:
+    """As the registry has times. Raises ValueError for a text that is no time."""
+    return stamp(instant(str(about["created_at"]))) if about.get("created_at") is not None else None
 
 
 def _count(source: ImportFolder, name: str, added: Imported, *, is_new: bool) -> None:

@@ -54,14 +54,22 @@ class ProjectOperations:
         return project
 
     def _create_project(
-        self, tx: Write, caller: Caller, name: str, description: str, *, any_name: bool = False
+        self,
+        tx: Write,
+        caller: Caller,
+        name: str,
+        description: str,
+        *,
+        any_name: bool = False,
+        created_at: str | None = None,
     ) -> Project:
         if not (any_name and name):
             check_name(name)
         if taken := storage.project(tx, name):
             raise Conflict(f"There is a project called {name!r} already.", hint=NEXT_TOOL[taken.status], field="name")
         id_ = str(uuid4())
-        return storage.add_project(tx, id_, name, description, self._databases.create(tx, caller.user, id_))
+        path = self._databases.create(tx, caller.user, id_)
+        return storage.add_project(tx, id_, name, description, path, created_at)
 
     def switch_project(self, caller: Caller, session: Session, name: str) -> ProjectResult:
         """Work in a project from now on, for the rest of the session."""

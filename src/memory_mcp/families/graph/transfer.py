@@ -56,19 +56,19 @@ class GraphTransfer(ProjectOperations):
         description: str = "",
         *,
         any_name: bool = False,
+        created_at: str | None = None,
         addition: GraphAddition | None = None,
     ) -> Imported:
-        """Add a graph to a project, which is made if it is missing: all of it, or nothing.
+        """Add a graph to a project: all of it, or nothing. A missing project is created, with `created_at` as its time.
 
         Known entities and relations stay as they are. A relation whose ends are unknown is left out and counted. With
         `any_name` the name of the project may be no slug: other programs allow more. `addition` gets what was new.
         """
-        self._create_if_missing(caller, project, description, any_name=any_name)
+        self._create_if_missing(caller, project, description, any_name=any_name, created_at=created_at)
         with self._writing(caller, None, project) as tx:
             added = [storage.add_entity(tx, entity) for entity in entities]
-            ids = storage.ids_of(
-                tx, {entity.name for entity in entities} | {name for named in relations for name in named.ends}
-            )
+            names = {entity.name for entity in entities} | {name for named in relations for name in named.ends}
+            ids = storage.ids_of(tx, names)
             late = [
                 storage.add_observation(tx, ids[entity.name], entity.name, content)
                 for entity, new in zip(entities, added, strict=True)
@@ -93,10 +93,12 @@ class GraphTransfer(ProjectOperations):
             dangling=len(relations) - len(whole),
         )
 
-    def _create_if_missing(self, caller: Caller, project: str, description: str, *, any_name: bool) -> None:
+    def _create_if_missing(
+        self, caller: Caller, project: str, description: str, *, any_name: bool, created_at: str | None
+    ) -> None:
         with self._databases.registry(caller.user).write() as registry:
             if storage.project(registry, project) is None:
-                self._create_project(registry, caller, project, description, any_name=any_name)
+                self._create_project(registry, caller, project, description, any_name=any_name, created_at=created_at)
 
     def remove_addition(self, caller: Caller, project: str, addition: GraphAddition) -> tuple[int, int]:
         """Remove what an import has added, in one transaction. An entity that has other observations or relations by

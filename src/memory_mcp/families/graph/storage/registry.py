@@ -25,15 +25,17 @@ def project(tx: Read, name: str) -> Project | None:
     return Project(*row) if row else None
 
 
-def add_project(tx: Write, id_: str, name: str, description: str, path: str) -> Project:
+def add_project(tx: Write, id_: str, name: str, description: str, path: str, created_at: str | None = None) -> Project:
+    """Without `created_at` it is created now."""
+    created = created_at or tx.stamp
     tx.all(
         """
         INSERT INTO projects (id, name, description, db_path, status, created_at, updated_at)
-        VALUES (:id, :name, :description, :path, 'active', :now, :now)
+        VALUES (:id, :name, :description, :path, 'active', :created, :now)
         """,
-        {"id": id_, "name": name, "description": description, "path": path, "now": tx.stamp},
+        {"id": id_, "name": name, "description": description, "path": path, "created": created, "now": tx.stamp},
     )
-    return Project(id_, name, description, "active", tx.stamp, tx.stamp)
+    return Project(id_, name, description, "active", created, tx.stamp)
 
 
 def add_project_row(tx: Write) -> None:
