@@ -93,17 +93,68 @@ def test_a_line_that_is_no_json_is_answered(tmp_path: Path, line: str, id_: int 
     server.close()
 
 
+HALVES: list[tuple[str, dict[str, Any], str]] = [
+    ("memory_create", {"content": "\ud800"}, "content"),
+    ("memory_create", {"content": "x", "metadata": {"a": ["\udc00 in a list"]}}, "metadata.a.0"),
+    ("memory_create", {"content": "x", "\ud800": 1}, "\\ud800"),
+    ("create_entities", {"entities": [{"name": "\ud83d", "entity_type": "t"}]}, "entities.0.name"),
+    ("portal_query", {"portalUri": "mem://a/b", "sql": "SELECT '\ud800'"}, "sql"),
+    ("recall_memories", {"query": "\ud800"}, "query"),
+]
+
+
+@pytest.mark.parametrize("shared", ["off", "auto"])
+def test_half_of_a_surrogate_pair_is_refused_by_the_tool_which_names_the_field(tmp_path: Path, shared: str) -> None:
+    server = Stdio.start(tmp_path, env=environment(MEMORY_MCP_SHARED=shared, MEMORY_MCP_SHARED_IDLE="0"))
+    for tool, arguments, field in HALVES:
+        answer = server.ask("tools/call", {"name": tool, "arguments": arguments})
+        assert "result" in answer, answer
+        assert answer["result"]["isError"]
+        error = answer["result"]["structuredContent"]
+        assert (error["error"], error["data"]["field"]) == ("invalid", field)
+        assert "half of a surrogate pair" in error["message"]
+    for tool, arguments in (
+        ("commit_memory", {"scope": "vault", "key": "k", "content": "\ud800"}),
+        ("add_memory", {"store": "default", "path": "p", "content": "\udfff"}),
+    ):
+        error = server.ask("tools/call", {"name": tool, "arguments": arguments})["error"]  # as their specifications say
+        assert (error["code"], error["data"]) == (-32602, {"error": "invalid", "field": "content"})
+    assert server.call("memory_create", content="\U0001f600")["content"] == "\U0001f600"
+    assert server.close() == 0
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"name": "memory_create\ud800", "arguments": {"content": "x"}},
+        {"name": "memory_create", "arguments": {"content": "x"}, "_meta": {"progressToken": "\ud800"}},
+        {"name": "memory_create", "arguments": "\ud800"},
+        {"name": "memory_create", "\ud800": 1},
+        ["\ud800"],
+        "\ud800",
+    ],
+)
+def test_half_of_a_surrogate_pair_elsewhere_in_a_call_is_an_error_of_the_protocol(tmp_path: Path, params: Any) -> None:
+    server = Stdio.start(tmp_path)
+    answer = server.ask("tools/call", params)
+    assert (answer["error"]["code"], answer["error"]["data"]["error"]) == (-32602, "invalid")
+    assert server.ask("ping")["result"] == {}
+    assert server.close() == 0
+
+
 @pytest.mark.parametrize("depth", [900, 1_000, 3_000, 50_000])
 def test_deep_nesting_is_refused(tmp_path: Path, depth: int) -> None:
     server = Stdio.start(tmp_path)
     assert server.process.stdin is not None
     for method in ("ping", "tools/call", "nothing"):
-        nested = "[" * depth + "]" * depth
-        server.process.stdin.write(
-            f'{{"jsonrpc":"2.0","id":9,"method":"{method}","params":{{"name":"search_memories","arguments":{nested}}}}}\n'
-        )
-        server.process.stdin.flush()
-        server.receive()
+        for half in ("", '"\\ud800",'):
+            nested = "[" * depth + "]" * depth
+            arguments = f'{{"query":[{half}{nested}]}}'
+            server.process.stdin.write(
+                f'{{"jsonrpc":"2.0","id":9,"method":"{method}","params":{{"name":"search_memories","arguments":{arguments}}}}}\n'
+            )
+            server.process.stdin.flush()
+            assert "error" in server.receive()
     assert server.ask("ping")["result"] == {}
     server.close()
 

@@ -129,9 +129,12 @@ class RequestStream(_Stream):
             try:
                 message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValidationError as exc:
-                # Without an answer the client would wait for ever.
-                await self._answers.send(SessionMessage(_unreadable(line, exc)))
-                continue
+                call = _call_with_lone_surrogates(line)
+                if call is None:
+                    # Without an answer the client would wait for ever.
+                    await self._answers.send(SessionMessage(_unreadable(line, exc)))
+                    continue
+                message = call
             self._track(message)
             return SessionMessage(message)
 
@@ -217,6 +220,24 @@ def _takes_bytes(fd: int) -> bool:
     poll.register(fd, select.POLLOUT)
     # Also true for an error or a closed other end: the write then raises it.
     return bool(poll.poll(0))
+
+
+def _call_with_lone_surrogates(line: bytes) -> types.JSONRPCRequest | None:
+    """A call of a tool that the parser of messages refuses because its arguments hold halves of surrogate pairs. The
+    tool refuses it as well, and its answer names the field. None for any other line."""
+    try:
+        message = json.loads(line)
+        request = types.jsonrpc_message_adapter.validate_json(
+            json.dumps(message, ensure_ascii=False).encode(errors="replace"), by_name=False
+        )
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(request, types.JSONRPCRequest) or request.method != "tools/call":
+        return None
+    arguments = message["params"].get("arguments") if request.params else None
+    params = {**(request.params or {}), "arguments": arguments}
+    is_whole = isinstance(arguments, dict) and (request.id, params) == (message["id"], message["params"])
+    return request.model_copy(update={"params": params}) if is_whole else None
 
 
 def _unreadable(line: bytes, exc: ValidationError) -> types.JSONRPCError:
