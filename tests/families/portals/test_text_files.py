@@ -91,6 +91,32 @@ def test_a_missing_id_is_null_or_refused_and_never_zero(
 
 
 @pytest.mark.usefixtures("imports")
+@pytest.mark.parametrize("format_", ["csv", "json", "parquet"])
+@pytest.mark.parametrize("key", [7, "x"], ids=["number", "text"])
+def test_a_file_without_ids_is_refused_by_a_table_that_is_sorted_by_them(
+    app: App, table: str, format_: FileFormat, key: int | str
+) -> None:
+    exports = app.settings.data_dir / "exports"
+    put(app, f"{table}_source", [{"v": "a"}, {"v": "b"}])
+    app.portals.exports.export_file(
+        *(CALLER, PORTAL, f"{table}.{format_}", format_, f"{table}_source", None, lambda *progress: None)
+    )
+    content = (exports / f"{table}.{format_}").read_bytes()
+    put(app, table, [{"id": key, "v": "x"}])
+    with pytest.raises(Invalid, match="and those in the file have none") as caught:
+        bring_in(app, table, content, format_)
+    assert caught.value.data == {"field": "source"}
+    assert query_operation(app, f"SELECT id FROM {table}") == [{"id": key}]
+
+    portal = f"mem://tests/{table}"  # ids of messages are filled in
+    put(app, "messages", [{"role": "user", "content": "hi"}], portal)
+    app.portals.imports.import_file(
+        CALLER, portal, f"{table}.{format_}", format_, "messages", lambda *progress: None, on_conflict="append"
+    )
+    assert query_operation(app, "SELECT uniqExact(id) AS ids FROM messages", portal=portal) == [{"ids": 3}]
+
+
+@pytest.mark.usefixtures("imports")
 def test_missing_fields_of_messages_are_filled_in_from_files_too(app: App) -> None:
     content = "role,content,timestamp\nuser,a,\nuser,b,2026-01-31T10:00:00Z\n"
     bring_in(app, "messages", content, "csv")
