@@ -64,7 +64,8 @@ class RecordWriter:
             self._record(new, known)
             folder.describe([replace(one, rows=rows) if one.name == table else one for one in tables])
             self._registry.report_change(caller, folder.address, list_changed=False)
-        return [*renaming_notices(renamed), *map(str, widened), *_rounding_notices(_types(known, wanted), records)]
+        types = _types(known, wanted) | {column.name: column.type for column in widened}
+        return [*renaming_notices(renamed), *map(str, widened), *_rounding_notices(types, records)]
 
     def _write_changing(self, new: _NewRecords) -> list[Widened]:
         """Write records that need a table, columns or types that the description lacks: the engine may have them."""
