@@ -117,6 +117,20 @@ def test_a_file_without_ids_is_refused_by_a_table_that_is_sorted_by_them(
 
 
 @pytest.mark.usefixtures("imports")
+@pytest.mark.parametrize(
+    "content",
+    [b"a,b\n1,2\n3,4\n", b"abc", b"PAR1" + b"x" * 40 + b"PAR1", b"PAR1" + b"\xff" * 30 + b"\x10\0\0\0PAR1"],
+    ids=["csv", "short", "wrong size", "no metadata"],
+)
+def test_what_is_no_parquet_file_is_refused_in_plain_words(app: App, table: str, content: bytes) -> None:
+    put(app, table, [{"n": 1}])
+    with pytest.raises(Invalid) as caught:
+        bring_in(app, table, content, "parquet")
+    expected = "source: this cannot be read as parquet. It is not a Parquet file, or it is damaged."
+    assert caught.value.message == expected
+
+
+@pytest.mark.usefixtures("imports")
 def test_missing_fields_of_messages_are_filled_in_from_files_too(app: App) -> None:
     content = "role,content,timestamp\nuser,a,\nuser,b,2026-01-31T10:00:00Z\n"
     bring_in(app, "messages", content, "csv")
