@@ -131,6 +131,16 @@ def test_what_is_no_parquet_file_is_refused_in_plain_words(app: App, table: str,
 
 
 @pytest.mark.usefixtures("imports")
+def test_a_csv_file_has_up_to_4000_columns(app: App, table: str) -> None:
+    content = ",".join(f"column_{number}" for number in range(4000)) + "\n" + ",".join(["1"] * 4000) + "\n"
+    assert bring_in(app, table, content, "csv") == 1
+    assert set(types(app, table).values()) == {"Nullable(Int64)"}
+    with pytest.raises(Invalid, match="more than 4000 columns") as caught:
+        bring_in(app, f"{table}_wider", f"one_more,{content}", "csv")
+    assert caught.value.code == "too_large"
+
+
+@pytest.mark.usefixtures("imports")
 def test_missing_fields_of_messages_are_filled_in_from_files_too(app: App) -> None:
     content = "role,content,timestamp\nuser,a,\nuser,b,2026-01-31T10:00:00Z\n"
     bring_in(app, "messages", content, "csv")
