@@ -1040,6 +1040,12 @@ BAD_FILES: dict[str, Callable[[bytes], bytes]] = {
     "marks of rows that anyone can write": lambda content: _with_statement(
         content, lambda old: old.replace(MARK, "`_mcp_write` UInt64 DEFAULT 0")
     ),
+    "marks of rows that are another column": lambda content: _with_statement(
+        content, lambda old: old.replace(MARK, "`_mcp_write` UInt64 ALIAS length(role)")
+    ),
+    "marks of rows that sort them": lambda content: _with_statement(
+        content, lambda old: old.replace("ORDER BY id", "ORDER BY (id, _mcp_write)")
+    ),
     "dictionary": lambda content: _with_statement(
         content,
         _create(
@@ -1082,6 +1088,7 @@ def test_a_bad_file_is_refused_and_nothing_is_changed(app: App, imports: Path, e
         assert caught.value.code == "invalid"
         assert caught.value.data["field"] == "source"
         assert "/etc" not in caught.value.message
+        assert kind.startswith("marks of rows") == ("column '_mcp_write'" in caught.value.message)
     assert app.portals.view(CALLER, into) == before
     assert query_operation(app, "SELECT content FROM messages", portal=into) == [{"content": "mine"}]
     assert all(folder.address.portal != "never" for folder in app.portals.all(CALLER))

@@ -122,6 +122,8 @@ async def test_a_single_row_may_be_longer_and_one_that_is_far_too_long_is_left_o
         ("SELECT Salary FROM people", "unknown_column", "salary", "Did you mean salary?"),
         ("SELECT zzz FROM people", "unknown_column", None, "The columns are: id, name, born, joined, salary."),
         ("SELECT secret_colum FROM people", "unknown_column", None, "The columns are: id"),
+        ("SELECT mcp_write FROM people", "unknown_column", None, "The columns are: id, name, born, joined, salary."),
+        ("SELECT p.mcp_write FROM people AS p", "unknown_column", None, "The columns are: id, name"),
         ('SELECT * FROM people WHERE name = "Ann"', "unknown_column", None, "A text stands in single quotes: 'Ann'."),
         ("SELECT id FROM people ORDER BY nmae", "unknown_column", "name", "Did you mean name?"),
         ("SELECT lenght(name) FROM people", "unknown_function", "length", "Did you mean length?"),

@@ -340,17 +340,59 @@ def test_a_natural_join_is_refused_as_it_would_compare_the_mark(app: App) -> Non
     assert rows_of(app, "SELECT * FROM events JOIN others USING (what)") == [{"what": "a", "n": 1, "m": 2}]
 
 
-def test_a_table_with_a_column_of_that_name_is_written_as_it_is(app: App) -> None:
+def with_a_column_of_that_name(app: App) -> None:
+    """A table as a version before marks could make it."""
     write(app, ALICE, "a")
     engine = engine_of(app)
     engine.run(f"ALTER TABLE events DROP COLUMN {MARK_COLUMN} SETTINGS mutations_sync = 2")
     engine.run(f"ALTER TABLE events ADD COLUMN {MARK_COLUMN} Nullable(Int64)")
     app.portals.describe_again(app.portals.all(ALICE)[0])
     app.portals.write(MALLORY, URI, "events", [{"what": "b", MARK_COLUMN: 5}])
+
+
+def own_column(app: App, uri: str = URI) -> list[Any]:
+    return [row["m"] for row in rows_of(app, f"SELECT {MARK_COLUMN} AS m FROM events ORDER BY what, m", uri)]
+
+
+def test_a_table_with_a_column_of_that_name_is_written_as_it_is(app: App) -> None:
+    with_a_column_of_that_name(app)
     import_csv(app, MALLORY, "what\nc\n")
-    rows = rows_of(app, f"SELECT {MARK_COLUMN} AS m FROM events ORDER BY what")
-    assert [row["m"] for row in rows] == [None, 5, None]
+    assert own_column(app) == [None, 5, None]
     assert left(undo(app)) == [(2, NO_MARKS)]
+
+
+def test_a_table_with_a_column_of_that_name_is_exported_and_imported(app: App) -> None:
+    with_a_column_of_that_name(app)
+    write(app, ALICE, "x", table="others")
+    export_db(app)
+    other, numbered = "mem://work/other", "mem://work/numbered"
+    for conflict in ("refuse", "append", "replace"):
+        import_file(app, MALLORY, "log.db", "db", other, on_conflict=conflict)
+        assert own_column(app, other) == ([None, 5] if conflict != "append" else [None, None, 5, 5])
+    undo(app)
+    assert (own_column(app, other), values(app, "others", other)) == ([None, 5], [])
+
+    app.portals.write(ALICE, numbered, "events", [{"what": "n"}])
+    with pytest.raises(Invalid, match=f"'{MARK_COLUMN}' of its own.*onConflict replace"):
+        import_file(app, MALLORY, "log.db", "db", numbered, on_conflict="append")
+    assert values(app, uri=numbered) == ["n"]
+    import_file(app, MALLORY, "log.db", "db", numbered, on_conflict="replace")
+    assert own_column(app, numbered) == [None, 5]
+
+
+def test_a_table_with_a_column_of_that_name_is_restored(app: App, tmp_path: Path) -> None:
+    with_a_column_of_that_name(app)
+    write(app, MALLORY, "x", table="others")
+    folder = app.portals.all(ALICE)[0]
+    app.portals.exports.back_up(folder, tmp_path / "log.db", is_paced=False)
+    app.portals._registry.engines.remove(folder)
+    folder.remove()
+    app.portals.imports.restore_portal(folder, tmp_path / "log.db")
+    assert own_column(app) == [None, 5]
+    app.portals.write(MALLORY, URI, "events", [{"what": "c", MARK_COLUMN: 6}])
+    assert own_column(app) == [None, 5, 6]
+    assert not storage.has_marks(engine_of(app), "events")
+    assert storage.has_marks(engine_of(app), "others")
 
 
 def test_too_many_rows_for_a_copy_go_and_the_preview_says_so(app: App, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,56 @@ def test_a_missing_id_is_null_or_refused_and_never_zero(
 
 
 @pytest.mark.usefixtures("imports")
+@pytest.mark.parametrize("format_", ["csv", "json", "parquet"])
+@pytest.mark.parametrize("key", [7, "x"], ids=["number", "text"])
+def test_a_file_without_ids_is_refused_by_a_table_that_is_sorted_by_them(
+    app: App, table: str, format_: FileFormat, key: int | str
+) -> None:
+    exports = app.settings.data_dir / "exports"
+    put(app, f"{table}_source", [{"v": "a"}, {"v": "b"}])
+    app.portals.exports.export_file(
+        *(CALLER, PORTAL, f"{table}.{format_}", format_, f"{table}_source", None, lambda *progress: None)
+    )
+    content = (exports / f"{table}.{format_}").read_bytes()
+    put(app, table, [{"id": key, "v": "x"}])
+    with pytest.raises(Invalid, match="and those in the file have none") as caught:
+        bring_in(app, table, content, format_)
+    assert caught.value.data == {"field": "source"}
+    assert query_operation(app, f"SELECT id FROM {table}") == [{"id": key}]
+
+    portal = f"mem://tests/{table}"  # ids of messages are filled in
+    put(app, "messages", [{"role": "user", "content": "hi"}], portal)
+    app.portals.imports.import_file(
+        CALLER, portal, f"{table}.{format_}", format_, "messages", lambda *progress: None, on_conflict="append"
+    )
+    assert query_operation(app, "SELECT uniqExact(id) AS ids FROM messages", portal=portal) == [{"ids": 3}]
+
+
+@pytest.mark.usefixtures("imports")
+@pytest.mark.parametrize(
+    "content",
+    [b"a,b\n1,2\n3,4\n", b"abc", b"PAR1" + b"x" * 40 + b"PAR1", b"PAR1" + b"\xff" * 30 + b"\x10\0\0\0PAR1"],
+    ids=["csv", "short", "wrong size", "no metadata"],
+)
+def test_what_is_no_parquet_file_is_refused_in_plain_words(app: App, table: str, content: bytes) -> None:
+    put(app, table, [{"n": 1}])
+    with pytest.raises(Invalid) as caught:
+        bring_in(app, table, content, "parquet")
+    expected = "source: this cannot be read as parquet. It is not a Parquet file, or it is damaged."
+    assert caught.value.message == expected
+
+
+@pytest.mark.usefixtures("imports")
+def test_a_csv_file_has_up_to_4000_columns(app: App, table: str) -> None:
+    content = ",".join(f"column_{number}" for number in range(4000)) + "\n" + ",".join(["1"] * 4000) + "\n"
+    assert bring_in(app, table, content, "csv") == 1
+    assert set(types(app, table).values()) == {"Nullable(Int64)"}
+    with pytest.raises(Invalid, match="more than 4000 columns") as caught:
+        bring_in(app, f"{table}_wider", f"one_more,{content}", "csv")
+    assert caught.value.code == "too_large"
+
+
+@pytest.mark.usefixtures("imports")
 def test_missing_fields_of_messages_are_filled_in_from_files_too(app: App) -> None:
     content = "role,content,timestamp\nuser,a,\nuser,b,2026-01-31T10:00:00Z\n"
     bring_in(app, "messages", content, "csv")

@@ -147,6 +147,14 @@ async def test_a_notice_names_times_that_are_cut_to_milliseconds(client: Client,
     assert await values(client, f"SELECT DISTINCT at FROM {table}") == ["2026-01-31T10:00:00.123Z"]
 
 
+async def test_a_notice_names_them_in_a_column_of_dates_too(client: Client, table: str) -> None:
+    await written(client, table, {"at": "2026-01-30"})
+    notice = await written(client, table, {"at": "2026-01-31T10:00:00.123456Z"})
+    assert notice == (
+        "The column 'at' is now DateTime64(3, 'UTC'); it was Date. Times in 'at' are stored to the millisecond."
+    )
+
+
 async def test_dates_work_in_queries_and_conditions(client: Client, table: str) -> None:
     days = ["2026-01-31", "2026-02-01", "1850-01-01", "9999-12-31", "0001-01-01"]
     await write(client, table, *({"day": day} for day in days))

@@ -90,6 +90,21 @@ def _is_mark(column: SyntaxNode) -> bool:
     ).get("type") == "Literal"
 
 
+def _check_mark(name: str, tree: SyntaxNode) -> None:
+    """Raises DamagedArchive if a table has the column with the number of each row's write, but not as this program
+    makes it. A column of that name without a default is one of the table's own."""
+    columns = ((tree.get("columns_list") or {}).get("columns") or {}).get("children") or []
+    marks = [column for column in columns if column.get("name") == MARK_COLUMN]
+    storage = tree.get("storage") or {}
+    sorted_by = (node for part in ("order_by", "primary_key") for node, _ in nodes_of(storage.get(part) or {}))
+    is_plain = all(column.get("default_specifier") is None or _is_mark(column) for column in marks)
+    if not is_plain or any(node.get("name") == MARK_COLUMN for node in sorted_by):
+        raise DamagedArchive(
+            f"{name} in this portal file has a column {MARK_COLUMN!r} with a default, or is sorted by it. Give that "
+            "column another name in the program that made the file, or import the table as parquet, json or csv."
+        )
+
+
 def _has_only(node: SyntaxNode, names: Set[str]) -> bool:
     return {name for name, value in node.items() if value} <= names
 
@@ -105,6 +120,7 @@ def check_statement(name: str, tree: SyntaxNode, functions: Functions) -> None:
         return
     if engine not in _ENGINES or any(tree.get(kind) for kind in _NOT_A_TABLE):
         raise DamagedArchive(f"{name} in this portal file is not a plain table.")
+    _check_mark(name, tree)
     if not _is_plain(tree):
         raise DamagedArchive(f"{name} in this portal file is not a plain table.")
     for node, key in nodes_of(tree):

@@ -83,6 +83,11 @@ _PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
         (r'Duplicate column name found while schema inference: "(.*?)".*', r"Two columns are called '\1'."),
         (r"The table structure cannot be extracted from .*", "There is nothing in it."),
+        (
+            r".*(?:Parquet magic bytes not found|Parquet file size is|deserialize thrift|Parquet Thrift metadata).*",
+            "It is not a Parquet file, or it is damaged.",
+        ),
+        (r".*(?:parquet|arrow)::\w+: (?:\w+: )?(.*)", r"\1"),
         (r"Unexpected EOF while reading .*", "It ends in the middle of a record."),
         (r"Cannot parse input: expected '\{' before: '(.*)'.*", r"There is no record at '\1'."),
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from memory_mcp.cancellation import check_not_cancelled
 from memory_mcp.engines.chdb import archive
+from memory_mcp.engines.chdb.frames import MARK_COLUMN
 from memory_mcp.engines.isolation.worker_process import WorkerProcess
 from memory_mcp.engines.portal_engine import EngineError, PortalEngine
 from memory_mcp.errors import Invalid, NotFound
@@ -104,13 +105,20 @@ def restore_archive(engine: PortalEngine, worker: WorkerProcess, path: Path, mar
 
 def _check_table(engine: PortalEngine, table: str, columns: Mapping[str, str], known: Table | None) -> None:
     """Raises Invalid for a table that cannot be imported whole. Call it before anything is changed."""
-    if not TABLE.fullmatch(table) or any(column_name(name) != name for name in columns):
+    if not TABLE.fullmatch(table) or any(column_name(name) != name for name in columns if name != MARK_COLUMN):
         raise Invalid(
             f"source: a table cannot be called {table!r}, or one of its columns has a name that no column can have.",
             field="source",
         )
     if not storage.is_whole(engine, table, RESTORED):
         raise Invalid(f"source: the table {table!r} in this portal file is damaged.", field="source")
+    if MARK_COLUMN in columns and known is not None and storage.has_marks(engine, table):
+        raise Invalid(
+            f"source: {table!r} in this portal file has a column {MARK_COLUMN!r} of its own, and that table here "
+            "has the one in which this server numbers writes. Nothing was changed. Give onConflict replace, or import "
+            "the file to another portal.",
+            field="source",
+        )
     for name, kind in columns.items():
         there = known.column(name) if known else None
         if there is not None and there.type not in (kind, f"Nullable({kind})"):

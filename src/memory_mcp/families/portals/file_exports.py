@@ -197,7 +197,7 @@ class FileExports:
         try:
             with cancellable.export_slot(), ThreadPoolExecutor(1) as thread:
                 with folder.existing_write_lock():
-                    tables, metadata = self._prepare_backup(folder, engine)
+                    tables, metadata = self._prepare_backup(folder, engine, cancellable)
                     _check_size(sum(table.bytes for table in tables), max_bytes)
                     about = {"metadata": metadata, "tables": {table.name: table.rows for table in tables}}
                     written = thread.submit(storage.back_up, cancellable, str(path), is_paced=is_paced, about=about)
@@ -209,12 +209,14 @@ class FileExports:
         _check_size(path.stat().st_size, max_bytes)
         return tables
 
-    def _prepare_backup(self, folder: PortalFolder, engine: PortalEngine) -> tuple[list[TableSize], dict[str, str]]:
+    def _prepare_backup(
+        self, folder: PortalFolder, engine: PortalEngine, cancellable: PortalEngine
+    ) -> tuple[list[TableSize], dict[str, str]]:
         """Finish or remove what is half done in a locked portal. Returns its tables and its metadata."""
         self._registry.finish_import(folder, engine)
         storage.drop_unfinished(engine)
         storage.remove_deleted_rows(engine)
-        checksum, metadata = storage.checksum(engine), storage.metadata(engine)
+        checksum, metadata = storage.checksum(cancellable), storage.metadata(engine)
         if metadata.get("mcp.checksum") != checksum:
             storage.set_metadata(engine, {"mcp.checksum": checksum})
             metadata["mcp.checksum"] = checksum

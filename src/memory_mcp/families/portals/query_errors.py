@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 
+from memory_mcp.engines.chdb.frames import MARK_COLUMN
 from memory_mcp.engines.chdb.sql_policy import MAX_NAMES_SHOWN
 from memory_mcp.engines.portal_engine import EngineError
 from memory_mcp.errors import Invalid, shorten
@@ -54,9 +55,9 @@ def _unknown_column(name: str, message: str, field: str, sql: str, tables: Seque
 
 
 def _meant(message: str) -> str | None:
-    """The name that the engine suggests."""
+    """The name that the engine suggests, unless it is that of a hidden column."""
     found = _MEANT.search(message)
-    return found[1] if found else None
+    return found[1] if found and found[1].rpartition(".")[2].strip("`") != MARK_COLUMN else None
 
 
 def _conversion(message: str) -> str:

@@ -22,7 +22,7 @@ from memory_mcp.families.portals.model import (
     NewColumn,
     Table,
 )
-from memory_mcp.families.portals.record_writer import check_not_rounded, renaming_notices
+from memory_mcp.families.portals.record_writer import check_not_rounded, is_key_needed, renaming_notices
 from memory_mcp.families.portals.wider_types import Widened
 
 MAX_TEXT_BYTES = 1024 * 1024
@@ -197,18 +197,32 @@ def _inspect(
     engine: PortalEngine, source: SourceFile, choices: ColumnChoices, table: str, known: Table | None
 ) -> _FileColumns:
     try:
-        if source.format == "json":
-            return _inspect_json(source, choices, table, known)
-        if source.format == "parquet":
-            _check_parquet(engine, source)
-        found = storage.file_columns(engine, str(source.path), source.format)
-        columns = inspection.map_columns(list(found), choices.names)
-        chosen = inspection.chosen_types(columns, choices.types, _usual_types(table, known))
-        wanted = _wanted(engine, source.path, source.format, found, columns, chosen, table, known)
-        return _FileColumns(found, columns, wanted, _widened(engine, source, found, columns, known))
+        columns = _file_columns(engine, source, choices, table, known)
+        is_without_key = inference.KEY not in columns.targets.values()
+        if is_without_key and is_key_needed(engine, table, columns.types_in(known)):
+            raise Invalid(
+                f"source: every record of {table!r} needs an {inference.KEY!r}, and those in the file have none. "
+                "Nothing was imported. If another column of the file is the id, say so with mapping.",
+                field="source",
+            )
+        return columns
     except (EngineError, UnicodeDecodeError) as exc:
         reason = f" {exc}" if isinstance(exc, EngineError) else ""
         raise Invalid(f"source: this cannot be read as {source.format}.{reason}", field="source") from exc
+
+
+def _file_columns(
+    engine: PortalEngine, source: SourceFile, choices: ColumnChoices, table: str, known: Table | None
+) -> _FileColumns:
+    if source.format == "json":
+        return _inspect_json(source, choices, table, known)
+    if source.format == "parquet":
+        _check_parquet(engine, source)
+    found = storage.file_columns(engine, str(source.path), source.format)
+    columns = inspection.map_columns(list(found), choices.names)
+    chosen = inspection.chosen_types(columns, choices.types, _usual_types(table, known))
+    wanted = _wanted(engine, source.path, source.format, found, columns, chosen, table, known)
+    return _FileColumns(found, columns, wanted, _widened(engine, source, found, columns, known))
 
 
 def _usual_columns(table: str, known: Table | None) -> list[NewColumn]:
@@ -223,7 +237,7 @@ def _usual_types(table: str, known: Table | None) -> dict[str, str]:
 
 
 def _inspect_json(source: SourceFile, choices: ColumnChoices, table: str, known: Table | None) -> _FileColumns:
-    """The same for a JSON file, which a worker process reads."""
+    """The columns of a JSON file, which a worker process reads."""
     usual, there = _usual_columns(table, known), _usual_types(table, known)
     fixed = [column.name for column in known.columns if column.primary] if known else list(there)
     seen = source.worker.call(

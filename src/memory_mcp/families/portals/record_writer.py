@@ -64,7 +64,8 @@ class RecordWriter:
             self._record(new, known)
             folder.describe([replace(one, rows=rows) if one.name == table else one for one in tables])
             self._registry.report_change(caller, folder.address, list_changed=False)
-        return [*renaming_notices(renamed), *map(str, widened), *_rounding_notices(_types(known, wanted), records)]
+        types = _types(known, wanted) | {column.name: column.type for column in widened}
+        return [*renaming_notices(renamed), *map(str, widened), *_rounding_notices(types, records)]
 
     def _write_changing(self, new: _NewRecords) -> list[Widened]:
         """Write records that need a table, columns or types that the description lacks: the engine may have them."""
@@ -137,11 +138,15 @@ def _check_fit(new: _NewRecords, types: Mapping[str, str], changed: Mapping[str,
         number = inference.first_unfit([record.get(name) for record in new.records], kind)
         if number is not None:
             raise _refused(name, number, new.records[number][name], kind)
+    if any(record.get(KEY) is None for record in new.records) and is_key_needed(new.engine, new.table, types):
+        raise Invalid(f"data: every record of {new.table!r} needs an {KEY!r}.", field="data")
+
+
+def is_key_needed(engine: PortalEngine, table: str, types: Mapping[str, str]) -> bool:
+    """Whether each record of a table with columns of these types needs a key: it cannot be null, and nothing fills it
+    in."""
     has_key = KEY in types and not types[KEY].startswith(("Nullable", "Array", "JSON"))
-    if has_key and any(record.get(KEY) is None for record in new.records):
-        is_filled_in = new.table in inference.WELL_KNOWN or storage.has_default(new.engine, new.table, KEY)
-        if not is_filled_in:
-            raise Invalid(f"data: every record of {new.table!r} needs an {KEY!r}.", field="data")
+    return has_key and table not in inference.WELL_KNOWN and not storage.has_default(engine, table, KEY)
 
 
 def _types(known: Table | None, wanted: Sequence[NewColumn]) -> dict[str, str]:

@@ -1,16 +1,24 @@
 """Values of an imported file that do not fit their columns, and their records."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from memory_mcp.engines.chdb.parameters import MAX_EXACT_INTEGER, literal
 from memory_mcp.engines.portal_engine import PortalEngine
 from memory_mcp.families.portals.storage.expressions import FORMATS, INFERENCE_SETTINGS, TEXT_TYPES, quote
 
 _FRACTIONS = re.compile(r"(Nullable\(Float\d+\)|Float\d+|Array\((Nullable\()?Float\d+\)?\))")
-COLUMNS_AT_ONCE = 16  # that one statement checks
+COLUMNS_AT_ONCE = 16  # of a table, that one statement checks
+FILE_COLUMNS_AT_ONCE = 250  # of a file, which is read again for each statement; the engine refuses longer ones
 IS_DATE = "ifNull(toString(toDate32OrNull({})) = {}, {} IS NULL)"  # the engine takes 2026-02-30 for a day in March
 _IS_WHOLE = "match(ifNull({}, '0'), '^[+-]?[0-9]+$')"
+
+
+def file_groups(names: Iterable[str]) -> Iterator[list[str]]:
+    """Columns of a file, as many at a time as one statement checks."""
+    all_ = list(names)
+    for first in range(0, len(all_), FILE_COLUMNS_AT_ONCE):
+        yield all_[first : first + FILE_COLUMNS_AT_ONCE]
 
 
 def has_null(engine: PortalEngine, path: str, format_: str, columns: Mapping[str, str], name: str) -> bool:
@@ -22,15 +30,16 @@ def has_null(engine: PortalEngine, path: str, format_: str, columns: Mapping[str
 def lists_with_null(engine: PortalEngine, path: str, format_: str, columns: Mapping[str, str]) -> set[str]:
     """Those of a file's columns of lists in which one has a null."""
     lists = [name for name, kind in columns.items() if kind.startswith("Array(Nullable(")]
-    if not lists:
-        return set()
-    expressions = ", ".join(
-        f"countIf(arrayExists(t -> isNull(t), {quote(name)})) > 0 AS c{number}" for number, name in enumerate(lists)
-    )
-    (row,) = engine.rows(
-        f"SELECT {expressions} FROM file({literal(path)}, '{FORMATS[format_]}') SETTINGS {INFERENCE_SETTINGS}"
-    )
-    return {name for number, name in enumerate(lists) if row[f"c{number}"]}
+    found: set[str] = set()
+    for some in file_groups(lists):
+        expressions = ", ".join(
+            f"countIf(arrayExists(t -> isNull(t), {quote(name)})) > 0 AS c{number}" for number, name in enumerate(some)
+        )
+        (row,) = engine.rows(
+            f"SELECT {expressions} FROM file({literal(path)}, '{FORMATS[format_]}') SETTINGS {INFERENCE_SETTINGS}"
+        )
+        found |= {name for number, name in enumerate(some) if row[f"c{number}"]}
+    return found
 
 
 def _file_source(path: str, format_: str, columns: Mapping[str, str]) -> str:
@@ -96,14 +105,14 @@ def no_number(engine: PortalEngine, table: str, columns: Mapping[str, str]) -> s
 
 def _first_true(engine: PortalEngine, source: str, expressions: Mapping[str, str]) -> str | None:
     """The first column whose expression is true, each with {} for its name."""
-    if not expressions:
-        return None
-    chosen = ", ".join(
-        f"{expression.replace('{}', quote(name))} AS c{number}"
-        for number, (name, expression) in enumerate(expressions.items())
-    )
-    (row,) = engine.rows(f"SELECT {chosen} FROM {source}")
-    return next((name for number, name in enumerate(expressions) if row[f"c{number}"]), None)
+    for some in file_groups(expressions):
+        chosen = ", ".join(
+            f"{expressions[name].replace('{}', quote(name))} AS c{number}" for number, name in enumerate(some)
+        )
+        (row,) = engine.rows(f"SELECT {chosen} FROM {source}")
+        if (found := next((name for number, name in enumerate(some) if row[f"c{number}"]), None)) is not None:
+            return found
+    return None
 
 
 def misfits(
@@ -115,19 +124,19 @@ def misfits(
     plain = {
         name: kind for name, kind in plain.items() if re.fullmatch(r"U?Int\d+|Float\d+|UUID|Bool|Date|Date32", kind)
     }
-    if not plain:
-        return {}
-    expressions = ", ".join(
-        f"toInt64(minIf(number, {column} IS NOT NULL AND {_MISFITS.get(kind, _NO_CAST).format(column, kind)})) "
-        f"AS c{number}"
-        for number, (column, kind) in enumerate(zip(map(quote, plain), plain.values(), strict=True))
-    )
     source = _file_source(path, format_, dict.fromkeys(columns, ""))
-    (row,) = engine.rows(
-        f"SELECT {expressions} FROM (SELECT rowNumberInAllBlocks() + 1 AS number, * FROM {source}) "
-        "SETTINGS max_threads = 1, input_format_parallel_parsing = 0, output_format_json_quote_64bit_integers = 0"
-    )
-    found = {name: int(row[f"c{number}"]) for number, name in enumerate(plain)}
+    found: dict[str, int] = {}
+    for some in file_groups(plain):
+        expressions = ", ".join(
+            f"toInt64(minIf(number, {quote(name)} IS NOT NULL AND "
+            f"{_MISFITS.get(plain[name], _NO_CAST).format(quote(name), plain[name])})) AS c{number}"
+            for number, name in enumerate(some)
+        )
+        (row,) = engine.rows(
+            f"SELECT {expressions} FROM (SELECT rowNumberInAllBlocks() + 1 AS number, * FROM {source}) "
+            "SETTINGS max_threads = 1, input_format_parallel_parsing = 0, output_format_json_quote_64bit_integers = 0"
+        )
+        found |= {name: int(row[f"c{number}"]) for number, name in enumerate(some)}
     return {name: number for name, number in found.items() if number}
 
 

@@ -17,7 +17,7 @@ from memory_mcp.families.portals.storage.expressions import (
     TEXT_TYPES,
     quote,
 )
-from memory_mcp.families.portals.storage.file_checks import IS_DATE
+from memory_mcp.families.portals.storage.file_checks import IS_DATE, file_groups
 from memory_mcp.families.portals.storage.row_marks import ALLOW_MARKS
 from memory_mcp.families.portals.storage.rows import fill_table
 
@@ -64,12 +64,13 @@ def read_through(engine: PortalEngine, path: str, format_: str, max_rows: int, m
 
 def uuid_columns(engine: PortalEngine, path: str, format_: str, names: Sequence[str]) -> set[str]:
     """Those of a file's text columns that hold UUIDs only."""
-    if not names:
-        return set()
     file = f"file({literal(path)}, '{FORMATS[format_]}')"
-    sample = ", ".join(map(quote, names))
-    likely = _only_uuids(engine, f"(SELECT {sample} FROM {file} LIMIT {SAMPLE_ROWS})", names, min_count=0)
-    return _only_uuids(engine, file, likely, min_count=1) if likely else set()
+    found: set[str] = set()
+    for some in file_groups(names):
+        sample = ", ".join(map(quote, some))
+        likely = _only_uuids(engine, f"(SELECT {sample} FROM {file} LIMIT {SAMPLE_ROWS})", some, min_count=0)
+        found |= _only_uuids(engine, file, likely, min_count=1) if likely else set()
+    return found
 
 
 def _only_uuids(engine: PortalEngine, source: str, names: Iterable[str], *, min_count: int) -> set[str]:
@@ -86,30 +87,32 @@ def _only_uuids(engine: PortalEngine, source: str, names: Iterable[str], *, min_
 def date_columns(engine: PortalEngine, path: str, columns: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Those of a CSV file's columns that hold dates only, with the first and the last of them."""
     likely = [name for name, kind in columns.items() if kind.startswith("Nullable(Date")]
-    if not likely:
-        return {}
-    expressions = ", ".join(
-        f"countIf(NOT {IS_DATE.replace('{}', column)}) = 0 AS c{number}, ifNull(min({column}), '') AS first{number}, "
-        f"ifNull(max({column}), '') AS last{number}"
-        for number, column in enumerate(map(quote, likely))
-    )
-    (row,) = engine.rows(f"SELECT {expressions} FROM {_csv_as_text(path, columns)}")
-    return {
-        name: (row[f"first{number}"], row[f"last{number}"]) for number, name in enumerate(likely) if row[f"c{number}"]
-    }
+    found: dict[str, tuple[str, str]] = {}
+    for some in file_groups(likely):
+        expressions = ", ".join(
+            f"countIf(NOT {IS_DATE.replace('{}', column)}) = 0 AS c{number}, "
+            f"ifNull(min({column}), '') AS first{number}, ifNull(max({column}), '') AS last{number}"
+            for number, column in enumerate(map(quote, some))
+        )
+        (row,) = engine.rows(f"SELECT {expressions} FROM {_csv_as_text(path, columns)}")
+        found |= {
+            name: (row[f"first{number}"], row[f"last{number}"]) for number, name in enumerate(some) if row[f"c{number}"]
+        }
+    return found
 
 
 def code_columns(engine: PortalEngine, path: str, columns: Mapping[str, str]) -> set[str]:
     """Those of a CSV file's columns that look like whole numbers and are none: 01234 and +49 would lose a character."""
     numbers = [name for name, kind in columns.items() if kind == "Nullable(Int64)"]
-    if not numbers:
-        return set()
-    expressions = ", ".join(
-        f"countIf({column} <> toString(toInt64OrNull({column}))) > 0 AS c{number}"
-        for number, column in enumerate(map(quote, numbers))
-    )
-    (row,) = engine.rows(f"SELECT {expressions} FROM {_csv_as_text(path, columns)}")
-    return {name for number, name in enumerate(numbers) if row[f"c{number}"]}
+    found: set[str] = set()
+    for some in file_groups(numbers):
+        expressions = ", ".join(
+            f"countIf({column} <> toString(toInt64OrNull({column}))) > 0 AS c{number}"
+            for number, column in enumerate(map(quote, some))
+        )
+        (row,) = engine.rows(f"SELECT {expressions} FROM {_csv_as_text(path, columns)}")
+        found |= {name for number, name in enumerate(some) if row[f"c{number}"]}
+    return found
 
 
 def _csv_as_text(path: str, names: Iterable[str]) -> str:

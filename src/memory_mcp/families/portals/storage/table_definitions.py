@@ -1,9 +1,7 @@
 """Tables and columns: listed, created, widened, dropped, renamed."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 
 from memory_mcp.engines.chdb.frames import MARK_COLUMN, UNFINISHED_COPY
 from memory_mcp.engines.chdb.parameters import literal
@@ -11,7 +9,7 @@ from memory_mcp.engines.chdb.sql_policy import DATABASE
 from memory_mcp.engines.portal_engine import MAX_ATTEMPTS, EngineError, EngineInterrupted, PortalEngine
 from memory_mcp.errors import AppError, Unavailable
 from memory_mcp.families.portals.inference import KEY, WELL_KNOWN
-from memory_mcp.families.portals.model import METADATA, Column, NewColumn, Table, TableSize
+from memory_mcp.families.portals.model import Column, NewColumn, Table, TableSize
 from memory_mcp.families.portals.storage.expressions import quote, quote_table
 from memory_mcp.families.portals.storage.row_marks import mark_definition, without_marks
 
@@ -216,14 +214,3 @@ def rename_staged(engine: PortalEngine, staged: str, uuid: str, table: str) -> N
             continue  # only the uuids say whether it was carried out
         return
     raise Unavailable("The engine of this portal does not stay up. Look at the log; the next call goes on with it.")
-
-
-def checksum(engine: PortalEngine) -> str:
-    """A checksum of the data on disk. It is the same after the portal was imported elsewhere."""
-    rows = engine.rows(
-        f"""
-        SELECT table, hash_of_uncompressed_files AS hash FROM system.parts
-        WHERE database = currentDatabase() AND active AND table <> '{METADATA}' ORDER BY table, hash
-        """
-    )
-    return sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
