@@ -18,6 +18,7 @@ NEEDS_A_HUB = "POST /api/mcp/sync/"  # tests/server/test_sync.py has one
 NEEDS_A_MEMORY = {  # tests/server/test_lists.py
     *(f"POST /api/memories/{verb}" for verb in ("edit", "delete", "restore")),
     "GET /api/memories/writes",
+    "POST /api/journal/undo",
 }
 NEEDS_A_CONVERSATION = {"GET /api/conversations/messages"}  # tests/server/test_conversations.py
 ELSEWHERE = {

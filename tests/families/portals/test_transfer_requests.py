@@ -12,7 +12,7 @@ from memory_mcp.engines.chdb.client import EngineConnections
 from memory_mcp.engines.isolation import worker_process
 from tests.families.portals.calls import CALLER, put
 
-MAX_EXPORT_REQUESTS = 11
+MAX_EXPORT_REQUESTS = 12
 MAX_IMPORT_REQUESTS = 28
 
 

@@ -88,9 +88,8 @@ def restore_archive(engine: PortalEngine, worker: WorkerProcess, path: Path, mar
             _check_table(engine, name, columns, None)
         for name in (METADATA, *found):
             storage.rewrite_dynamic_columns(engine, RESTORED, name)
-        if mark is not None:
-            for name in found:
-                storage.mark_all(engine, RESTORED, name, mark)
+        for name, columns in found.items():
+            _mark_rows(engine, name, columns, mark)
         with ExitStack() as undoing:
             for name in (METADATA, *found):
                 undoing.enter_context(storage.adopt_restored(engine, RESTORED, name))
@@ -135,14 +134,19 @@ def _check_table(engine: PortalEngine, table: str, columns: Mapping[str, str], k
         )
 
 
+def _mark_rows(engine: PortalEngine, table: str, columns: Mapping[str, str], mark: int | None) -> None:
+    """Give the rows of a restored table the mark, if there is one, unless a column of its own has that name."""
+    if mark is not None and MARK_COLUMN not in columns:
+        storage.mark_all(engine, RESTORED, table, mark)
+
+
 def _stage_table(
     target: ImportTarget, stopping: PortalEngine, table: str, columns: Mapping[str, str], known: Table | None
 ) -> StagedTable:
     """Give a restored table a temporary name. If it is `known`, that table gets the rows of both."""
     engine, name = target.engine, new_table_name()
     if known is None:
-        if target.mark is not None:
-            storage.mark_all(stopping, RESTORED, table, target.mark)
+        _mark_rows(stopping, table, columns, target.mark)
         storage.move_restored(engine, RESTORED, table, name)
         return target.staged_table(name, table)
     storage.create_like(engine, name, table)

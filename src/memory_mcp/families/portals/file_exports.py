@@ -25,7 +25,7 @@ from memory_mcp.families.portals.exports import UNFINISHED, QuotaFolder
 from memory_mcp.families.portals.folders import PORTALS, PortalFolder
 from memory_mcp.families.portals.import_context import staged_file
 from memory_mcp.families.portals.limits import TransferLimits
-from memory_mcp.families.portals.model import Exported, FileFormat, Piece, Table, TableSize
+from memory_mcp.families.portals.model import Exported, FileFormat, Piece, Table
 from memory_mcp.families.portals.portal_registry import PortalRegistry, existing_table
 from memory_mcp.families.portals.query_errors import query_error
 from memory_mcp.families.portals.transfer_folders import (
@@ -188,7 +188,7 @@ class FileExports:
         cancelled: threading.Event | None = None,
         *,
         is_paced: bool,
-    ) -> list[TableSize]:
+    ) -> list[Table]:
         """A whole portal in a sealed file, as it is at one moment. Returns its tables.
 
         The portal is locked until the engine has noted what it writes, so that a long export delays no write.
@@ -211,18 +211,19 @@ class FileExports:
 
     def _prepare_backup(
         self, folder: PortalFolder, engine: PortalEngine, cancellable: PortalEngine
-    ) -> tuple[list[TableSize], dict[str, str]]:
+    ) -> tuple[list[Table], dict[str, str]]:
         """Finish or remove what is half done in a locked portal. Returns its tables and its metadata."""
         self._registry.finish_import(folder, engine)
         storage.drop_unfinished(engine)
         storage.remove_deleted_rows(engine)
-        checksum, metadata = storage.checksum(cancellable), storage.metadata(engine)
+        tables, metadata = storage.tables(engine), storage.metadata(engine)
+        checksum = storage.checksum(cancellable, tables)
         if metadata.get("mcp.checksum") != checksum:
             storage.set_metadata(engine, {"mcp.checksum": checksum})
             metadata["mcp.checksum"] = checksum
-        return storage.table_sizes(engine), metadata
+        return tables, metadata
 
-    def back_up(self, folder: PortalFolder, target: Path, *, is_paced: bool) -> list[TableSize]:
+    def back_up(self, folder: PortalFolder, target: Path, *, is_paced: bool) -> list[Table]:
         """Write a whole portal to a new file, as it is at one moment, while servers go on. Returns its tables."""
         engine = self._registry.engine(folder)
         with staged_file(folder, ENDINGS["db"]) as path:

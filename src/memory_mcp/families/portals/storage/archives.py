@@ -16,15 +16,15 @@ from memory_mcp.families.portals.model import FileSize, Table
 from memory_mcp.families.portals.storage.expressions import quote, quote_table
 from memory_mcp.families.portals.storage.row_marks import ALLOW_MARKS
 from memory_mcp.families.portals.storage.rows import fill_table
-from memory_mcp.families.portals.storage.table_definitions import drop_table, tables
+from memory_mcp.families.portals.storage.table_definitions import drop_table
 
 TABLES_AT_ONCE = 16  # that one statement reads
 
 
-def checksum(engine: PortalEngine) -> str:
-    """A checksum of the tables' names, columns and rows. It depends on nothing else: not on the order of the rows, on
-    the files that they are in, or on the writes that they are from."""
-    known, contents = tables(engine), []
+def checksum(engine: PortalEngine, known: Sequence[Table]) -> str:
+    """A checksum of the names, columns and rows of all tables. It depends on nothing else: not on the order of the
+    rows, on the files that they are in, or on the writes that they are from."""
+    contents = []
     for first in range(0, len(known), TABLES_AT_ONCE):
         contents += engine.rows(" UNION ALL ".join(map(_row_hashes, known[first : first + TABLES_AT_ONCE])))
     columns = [[table.name, [column.name for column in table.columns]] for table in known]

@@ -10,7 +10,6 @@ from memory_mcp.families.portals.storage.expressions import quote, quote_table
 _DEFINITION = f"{MARK_COLUMN} UInt64 MATERIALIZED"
 UNMARKED = 0  # of rows that another program wrote, or a version of this one that marked none
 ALLOW_MARKS = "insert_allow_materialized_columns = 1"
-OWN_COLUMN = ""  # the kind of a column that has no default
 MARK_BITS = 63  # a journal's numbers have a sign
 
 
@@ -38,21 +37,18 @@ def add_marks(engine: PortalEngine, table: str) -> bool:
     return kind == "MATERIALIZED"
 
 
-def _mark_kind(engine: PortalEngine, table: str, database: str | None = None) -> str | None:
+def _mark_kind(engine: PortalEngine, table: str) -> str | None:
     """The kind of default that the column of this name has; None if there is no such column."""
     rows = engine.rows(
         "SELECT default_kind AS kind FROM system.columns "
-        "WHERE database = {database:String} AND table = {table:String} AND name = {name:String}",
-        {"database": database or engine.database, "table": table, "name": MARK_COLUMN},
+        "WHERE database = currentDatabase() AND table = {table:String} AND name = {name:String}",
+        {"table": table, "name": MARK_COLUMN},
     )
     return next((str(row["kind"]) for row in rows), None)
 
 
 def mark_all(engine: PortalEngine, database: str, table: str, mark: int) -> None:
-    """Give all rows of a restored table one mark, in place of those that its file brought. A table with a column of its
-    own of that name stays as it is."""
-    if _mark_kind(engine, table, database) == OWN_COLUMN:
-        return
+    """Give all rows of a restored table one mark, in place of those that its file brought."""
     name = quote_table(table, database)
     engine.run(
         f"ALTER TABLE {name} DROP COLUMN IF EXISTS {MARK_COLUMN}, ADD COLUMN {_DEFINITION} {mark}, "
