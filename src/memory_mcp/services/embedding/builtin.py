@@ -46,6 +46,7 @@ class Builtin:
         self._loading = threading.Lock()
         self._model: tuple[Any, Any] | None = None
         self._helpers: ThreadPoolExecutor | None = None
+        self._query_slots = threading.BoundedSemaphore(_processors())
 
     def is_installed(self) -> bool:
         return model_files.are_installed(self._folder)
@@ -81,7 +82,9 @@ class Builtin:
             return self._helpers
 
     def query(self, text: str) -> "Floats":
-        return self._embed(QUERY_PREFIX + text, MAX_QUERY_TOKENS)
+        """As many at once as there are processors: ONNX Runtime keeps the memory of each that has run beside others."""
+        with self._query_slots:
+            return self._embed(QUERY_PREFIX + text, MAX_QUERY_TOKENS)
 
     def _embed(self, text: str, max_tokens: int = MAX_TOKENS) -> "Floats":
         import numpy as np
@@ -138,6 +141,7 @@ def _session(folder: Path) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.enable_mem_pattern = False  # it would keep a plan for each length of text, and more memory than without
     options.log_severity_level = 3
     path = str(folder / model_files.MODEL_FILE)
     with _translate_errors():
