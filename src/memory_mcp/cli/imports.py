@@ -75,8 +75,8 @@ def import_own_export(
         show_progress(as_json, if_interrupted=DRY if dry_run else STOPPED) as report_progress,
         unpack_export(path) as folder,
     ):
-        plan = ImportPlan(OWN_FORMAT, folder, "", dry_run, uploaded_name=path.name)
-        result = app.own_exports.take_in(caller_for(app, local, user), plan, report_progress)
+        plan = ImportPlan(OWN_FORMAT, folder, "", dry_run, original_name=path.name)
+        result = app.own_exports.import_folder(caller_for(app, local, user), plan, report_progress)
     if as_json:
         print_json({"format": OWN_FORMAT, "dry_run": dry_run, **result.shown()})
     else:

@@ -39,12 +39,12 @@ class ImportPlan:
     into: str  # a namespace, a store or a project
     dry_run: bool = False
     found: Path | None = None  # what a child process has read of it, in lines of found_items
-    uploaded_name: str | None = None  # of the file, on the computer of the person who has uploaded it
+    original_name: str | None = None  # of the file, before it was uploaded or unpacked
 
     @property
     def file_name(self) -> str:
         """For people."""
-        return self.uploaded_name or self.path.name
+        return self.original_name or self.path.name
 
     @property
     def family(self) -> FamilyOrAll:

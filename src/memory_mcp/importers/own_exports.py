@@ -35,10 +35,10 @@ class OwnExports:
     importers: Importers  # whose history and lock are used
 
     def run(self, caller: Caller, plan: ImportPlan, report_progress: ReportProgress) -> Report:
-        """`take_in` with the report that imports of other formats have."""
-        return _report(plan, self.take_in(caller, plan, report_progress))
+        """`import_folder` with the report that imports of other formats have."""
+        return _report(plan, self.import_folder(caller, plan, report_progress))
 
-    def take_in(self, caller: Caller, plan: ImportPlan, report_progress: ReportProgress) -> ImportResult:
+    def import_folder(self, caller: Caller, plan: ImportPlan, report_progress: ReportProgress) -> ImportResult:
         """Import the folder of an export, or only compare it. New memories are added, existing ones stay as they are.
         The import is listed and can be undone. Raises Invalid for a folder that is not an export."""
         if plan.dry_run:

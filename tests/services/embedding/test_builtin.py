@@ -1,5 +1,7 @@
 """The built-in model, from the user's cache."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 
 from memory_mcp.errors import Unavailable
 from memory_mcp.services.embedding import model_files
-from memory_mcp.services.embedding.builtin import QUERY_PREFIX, Builtin
+from memory_mcp.services.embedding.builtin import QUERY_PREFIX, Builtin, processor_count
 from tests.events import eventually
 from tests.services.embedding.servers import INSTALLED, NotesFile, install_model, needs_model, server
 
@@ -26,6 +28,35 @@ def test_vectors_have_384_dimensions_and_unit_length(builtin: Builtin) -> None:
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(builtin.query("My cat is ill.")), 1, atol=1e-5)
+
+
+@needs_model
+def test_no_more_queries_are_embedded_at_once_than_there_are_processors(
+    builtin: Builtin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ONNX Runtime keeps the memory of each that has run beside others."""
+    clients = 4 * processor_count()
+    start, counting, running, seen = threading.Barrier(clients), threading.Lock(), set[int](), set[int]()
+    embed = builtin._embed
+
+    def counted_embed(text: str, max_tokens: int) -> object:
+        with counting:
+            running.add(threading.get_ident())
+            seen.add(len(running))
+        try:
+            return embed(text, max_tokens)
+        finally:
+            with counting:
+                running.remove(threading.get_ident())
+
+    def ask(number: int) -> None:
+        start.wait()
+        builtin.query(f"{number} " + "word " * 100)
+
+    monkeypatch.setattr(builtin, "_embed", counted_embed)
+    with ThreadPoolExecutor(clients) as threads:
+        list(threads.map(ask, range(clients)))
+    assert max(seen) <= processor_count()
 
 
 @needs_model

@@ -46,7 +46,7 @@ class Builtin:
         self._loading = threading.Lock()
         self._model: tuple[Any, Any] | None = None
         self._helpers: ThreadPoolExecutor | None = None
-        self._query_slots = threading.BoundedSemaphore(_processors())
+        self._query_slots = threading.BoundedSemaphore(processor_count())
 
     def is_installed(self) -> bool:
         return model_files.are_installed(self._folder)
@@ -58,7 +58,7 @@ class Builtin:
 
         waiting = deque(enumerate(texts))
         vectors: dict[int, Floats] = {}
-        count = min(_processors(), len(texts)) - 1
+        count = min(processor_count(), len(texts)) - 1
         helpers = [self._helper_pool().submit(self._embed_each, waiting, vectors) for _ in range(count)]
         self._embed_each(waiting, vectors)
         for helper in helpers:
@@ -77,7 +77,7 @@ class Builtin:
         with self._loading:
             if self._helpers is None:
                 self._helpers = ThreadPoolExecutor(
-                    max(1, _processors() - 1), "embedding helper", lower_thread_priority, (HELPER_NICENESS,)
+                    max(1, processor_count() - 1), "embedding helper", lower_thread_priority, (HELPER_NICENESS,)
                 )
             return self._helpers
 
@@ -107,7 +107,7 @@ class Builtin:
             return self._model
 
 
-def _processors() -> int:
+def processor_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
