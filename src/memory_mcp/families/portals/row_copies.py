@@ -6,7 +6,7 @@ after it had deleted them, and before it recorded that."""
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -47,20 +47,24 @@ def new_copy(folder: PortalFolder, table: str, undo_id: str) -> Iterator[Path]:
     """The path of a pending copy that the block writes. It is on the disk after the block, and deleted if that fails.
     Raises Unavailable."""
     path = _path_of(folder, table, undo_id, _PENDING)
-    try:
-        make_private_folder(path.parent)
-        yield path
-        atomic_write.sync(path)
-        atomic_write.sync(path.parent)
-    except BaseException as exc:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-        if isinstance(exc, OSError):
+    with ExitStack() as after_failure:
+        after_failure.callback(_delete_if_possible, path)
+        try:
+            make_private_folder(path.parent)
+            yield path
+            atomic_write.sync(path)
+            atomic_write.sync(path.parent)
+        except OSError as exc:
             raise Unavailable(
                 f"No copy of the rows could be written ({exc.strerror}), so none was deleted. Free some space, or "
                 f"correct the permissions of {FOLDER}/ in the folder of the portal, and try again."
             ) from exc
-        raise
+        after_failure.pop_all()
+
+
+def _delete_if_possible(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def _is_unexpired(path: Path, now: datetime) -> bool:
